@@ -1,0 +1,2 @@
+-- Nothing to undo: the rows mean what they meant.
+SELECT 1;

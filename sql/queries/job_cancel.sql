@@ -1,0 +1,11 @@
+-- Stop a job at once where nobody holds it; one that a worker holds is only marked, see job_cancel_request.
+UPDATE export_jobs AS j
+SET
+    status = :target, lease_expiry = NULL, lease_owner = NULL, run_after = NULL, finished_at = now(),
+    updated_at = now()
+FROM (SELECT id, status FROM export_jobs WHERE id = :id FOR UPDATE) AS before
+WHERE
+    j.id = before.id
+    AND before.status = ANY(:sources)
+    AND (before.status <> 'processing' OR j.attempt = :attempt)
+RETURNING j.id, j.attempt, before.status AS was, j.status

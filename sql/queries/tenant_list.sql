@@ -1,0 +1,1 @@
+SELECT * FROM tenants ORDER BY name
