@@ -1,8 +1,14 @@
-"""Where the data path hands bytes to the store: what a file in the making can do."""
+"""What data path and store say to each other: a file in the making, and what came of it all."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from outhaul.domain.job import StoredFile
 
 
 class Upload(Protocol):
@@ -26,3 +32,28 @@ class OpenUpload(Protocol):
 
     def __call__(self, name: str, content_type: str, /) -> Upload:
         """Start the file ``name``, relative to the attempt's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """What an export left in the store.
+
+    Attributes:
+        files: the data files, in order.
+        manifest: the content of ``manifest.json``, which lies beside them.
+        manifest_key: its key.
+        rows: in all files together.
+        byte_count: of all files together, without the manifest.
+        snapshot_time: whatever was committed before it is in the files.
+        replaced: how many values became NULL because the format cannot hold them, by column.
+        notes: drift between source and contract that did no harm.
+    """
+
+    files: tuple[StoredFile, ...]
+    manifest: dict[str, Any]
+    manifest_key: str
+    rows: int
+    byte_count: int
+    snapshot_time: datetime
+    replaced: dict[str, int]
+    notes: tuple[str, ...]

@@ -38,6 +38,11 @@ class ParquetOptions(FormatOptions):
     compression: Literal["zstd", "snappy", "lz4", "gzip", "none"] = Field(
         default="zstd", description="Compression of the column chunks."
     )
+    unrepresentable: Literal["fail", "null", "text"] = Field(
+        default="fail",
+        description="What becomes of values that the column's type cannot hold, such as infinity: the export fails, "
+        "they become NULL and are counted, or such columns are text as a whole.",
+    )
 
 
 OPTIONS: dict[Format, type[FormatOptions]] = {
