@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from outhaul.domain.job import Tenant
@@ -11,6 +12,8 @@ from outhaul.store.database import query, transaction
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+# A name is the first step of its files' object keys.
+NAME = re.compile(r"[^/\x00-\x1f\x7f]{1,255}")
 PLANS = ("free", "pro", "enterprise")
 
 
@@ -53,8 +56,8 @@ class TenantStore:
 
 
 def _check(name: str, plan: str | None, max_concurrent_jobs: int | None) -> None:
-    if not name.strip() or len(name) > 255 or "\0" in name:
-        raise InvalidRequest("tenant", "a name has 1 to 255 characters")
+    if not NAME.fullmatch(name) or name in {".", ".."}:
+        raise InvalidRequest("tenant", "a name has 1 to 255 characters, no slash and no control character among them")
     if plan is not None and plan not in PLANS:
         raise InvalidRequest("plan", unknown("plan", plan, PLANS))
     if max_concurrent_jobs is not None and max_concurrent_jobs < 1:
