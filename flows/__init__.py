@@ -1,0 +1,1 @@
+"""Prefect flows: order, concurrency and hooks, nothing else."""

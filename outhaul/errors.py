@@ -108,6 +108,12 @@ class LeaseLost(ExportError):
     code = "lease_lost"
 
 
+class WorkerVanished(ExportError):
+    """The worker that held the job fell silent and its lease ran out."""
+
+    code = "worker_vanished"
+
+
 class Cancelled(ExportError):
     """A person or the API stopped the job while it was running."""
 

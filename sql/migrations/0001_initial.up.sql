@@ -5,7 +5,7 @@ SET LOCAL statement_timeout = '60s';
 
 CREATE TABLE tenants (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
-    name text NOT NULL UNIQUE CHECK (name <> '' AND length(name) <= 255),
+    name text NOT NULL UNIQUE CHECK (name ~ '^[^/[:cntrl:]]{1,255}$' AND name NOT IN ('.', '..')),
     plan text NOT NULL DEFAULT 'free' CHECK (plan IN ('free', 'pro', 'enterprise')),
     export_enabled boolean NOT NULL DEFAULT true,
     max_concurrent_jobs integer NOT NULL DEFAULT 2 CHECK (max_concurrent_jobs >= 1),
@@ -13,8 +13,8 @@ CREATE TABLE tenants (
     last_served_at timestamptz
 );
 COMMENT ON TABLE tenants IS 'Customers or teams: the unit of isolation and of fairness';
-COMMENT ON COLUMN tenants.id IS 'Identity; appears in no file';
-COMMENT ON COLUMN tenants.name IS 'Unique name; the value that datasets match their tenant column with';
+COMMENT ON COLUMN tenants.id IS 'Identity';
+COMMENT ON COLUMN tenants.name IS 'Unique name: the value of datasets'' tenant columns, and the first step of object keys';
 COMMENT ON COLUMN tenants.plan IS 'Commercial plan: free, pro or enterprise';
 COMMENT ON COLUMN tenants.export_enabled IS 'Whether the tenant may ask for exports; false also holds back what waits';
 COMMENT ON COLUMN tenants.max_concurrent_jobs IS 'How many of its jobs may be queued or processing at once';

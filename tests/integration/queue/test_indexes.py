@@ -31,7 +31,8 @@ CROSS JOIN LATERAL (
 JOIN tenants AS t ON t.name = 't' || (i % 500 + 1);
 INSERT INTO export_files (job_id, part, s3_key, byte_count, row_count, sha256)
 SELECT id, 0, s3_key, 1, 1, repeat('0', 64) FROM export_jobs WHERE status = 'completed';
-INSERT INTO job_events (job_id, attempt, event, to_status, actor) SELECT id, 0, 'enqueue', 'enqueued', 'seed' FROM export_jobs;
+INSERT INTO job_events (job_id, attempt, event, to_status, actor)
+SELECT id, 0, 'enqueue', 'enqueued', 'seed' FROM export_jobs;
 INSERT INTO schedules (job_id, cron_expression, next_run_at, active)
 SELECT id, '0 0 * * *', created_at + interval '40 days', true FROM export_jobs;
 UPDATE export_jobs SET schedule_id = schedules.id FROM schedules WHERE schedules.job_id = export_jobs.id;

@@ -80,7 +80,9 @@ def test_a_request_without_dataset_is_refused():
 
 
 def test_addresses_are_kept_one_by_one():
-    assert parse_request({"dataset": "d", "recipients": " a@lab.test , b@lab.test,"}).recipients == "a@lab.test,b@lab.test"
+    assert (
+        parse_request({"dataset": "d", "recipients": " a@lab.test , b@lab.test,"}).recipients == "a@lab.test,b@lab.test"
+    )
 
 
 def test_command_line_forms():

@@ -1,0 +1,76 @@
+"""One run carries out one generation of one job: claim, produce, settle.
+
+Whatever Prefect does with the run (loses, doubles or delays it), the claim in PostgreSQL decides. A failed attempt is
+settled there first; then this same run is set to start again when the retry is due, so that no slot is held meanwhile.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+from uuid import UUID
+
+from prefect import flow, get_run_logger
+from prefect.client.schemas.objects import FlowRun, State
+from prefect.exceptions import TerminationSignal
+from prefect.flows import Flow
+from prefect.states import Completed
+
+from outhaul.domain.job import Status
+from outhaul.errors import Interrupted, OuthaulError, Unavailable
+from outhaul.wiring import outhaul
+from tasks.export import claim, owner, produce, settle
+
+
+class NotYet(OuthaulError):
+    """The retry is due, but the tenant has no free place: the run comes back a little later."""
+
+    code = "not_yet"
+
+
+# Prefect calls hooks by keyword, so their parameters keep these names.
+def start_again(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:  # noqa: ARG001
+    """After a failure or crash: let the job's row say whether and when this run starts again."""
+    with outhaul() as app:
+        app.worker.after_run(
+            UUID(str(flow_run.parameters["job_id"])),
+            owner=f"{flow_run.id}/{flow_run.run_count}",
+            crashed=state.is_crashed(),
+        )
+
+
+def cancelled(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:  # noqa: ARG001
+    """After a cancel in Prefect's own interface: the job ends, too."""
+    with outhaul() as app:
+        app.worker.after_cancel(UUID(str(flow_run.parameters["job_id"])), actor=f"prefect {flow_run.id}")
+
+
+@flow(
+    name="export",
+    retries=0,
+    persist_result=False,
+    on_failure=[start_again],
+    on_crashed=[start_again],
+    on_cancellation=[cancelled],
+)
+def export(job_id: UUID, generation: int = 1) -> State[Any]:
+    """Carry out an admitted job. Raises what stopped it, after the job's row has been settled."""
+    with outhaul() as app:
+        job = claim(app, job_id, generation)
+        if job is None:
+            standing = app.jobs.get(job_id)
+            if standing.status is Status.FAILED and standing.generation == generation:
+                raise NotYet(f"tenant {standing.tenant} has no free place for the retry yet")
+            return Completed(message=f"Nothing to do: the job is {standing.status}, generation {standing.generation}.")
+        with app.worker.hold(job) as lease:
+            try:
+                done = settle(app, job, produce(app, job, lease))
+            except BaseException as error:
+                cause = Interrupted("the worker was told to stop") if isinstance(error, TerminationSignal) else error
+                status = app.worker.fail(job, cause, actor=owner())
+                get_run_logger().error("job_%s job=%s attempt=%s: %s", status, job.id, job.attempt, cause)
+                raise
+            finally:
+                with suppress(Unavailable):
+                    app.dispatcher.dispatch(actor=owner())
+        return Completed(message=f"{done.rows_written:,} rows, {done.byte_count:,} bytes: {done.s3_key}")

@@ -1,0 +1,143 @@
+"""The one place that speaks to Prefect's API: make, look at, reschedule and cancel the runs that carry out jobs."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from enum import Enum, auto
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from outhaul.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+    from uuid import UUID
+
+    from prefect.client.orchestration import SyncPrefectClient
+
+    from outhaul.domain.job import Job
+
+DEPLOYMENT = "export/export"
+
+
+class RunState(Enum):
+    """What a run will do, as far as a job is concerned."""
+
+    WAITING = auto()  # scheduled, or in line for a worker
+    PENDING = auto()  # handed to a worker, not yet running
+    RUNNING = auto()
+    ENDED = auto()
+    MISSING = auto()  # Prefect does not know it
+
+
+class Orchestrator:
+    """Prefect, as the queue needs it. Every method raises Unavailable when the API does not answer.
+
+    ``prefect`` is imported on first use: it costs more than a second, which not every command should pay.
+    """
+
+    @cached_property
+    def _client(self) -> SyncPrefectClient:
+        from prefect.client.orchestration import get_client
+
+        return get_client(sync_client=True)
+
+    def create(self, job: Job) -> UUID:
+        """Make the run of the job's present generation; asking again returns the same run."""
+        with _translated():
+            run = self._client.create_flow_run_from_deployment(
+                self._deployment_id,
+                parameters={"job_id": str(job.id), "generation": job.generation},
+                name=f"{job.dataset} · {job.tenant} · {job.format} · {job.short_id}",
+                tags=[f"tenant:{job.tenant}", f"dataset:{job.dataset}"],
+                idempotency_key=f"{job.id}/{job.generation}",
+            )
+            return run.id
+
+    def state(self, run_id: UUID) -> RunState:
+        """What the run is doing now."""
+        with _translated():
+            state = self._read(run_id)
+        if state is None:
+            return RunState.MISSING
+        if state.is_final():
+            return RunState.ENDED
+        if state.is_running():
+            return RunState.RUNNING
+        return RunState.PENDING if state.is_pending() else RunState.WAITING
+
+    def reschedule(self, run_id: UUID, at: datetime) -> bool:
+        """Let the same run start again at ``at``; False when Prefect does not know it any more.
+
+        A run that Prefect still believes alive is marked crashed first: the caller knows from the lease that it is not.
+        The change to AwaitingRetry must not be forced, for only Prefect's own rule makes a worker pick the run up.
+        """
+        from prefect.states import AwaitingRetry, Crashed
+
+        with _translated():
+            state = self._read(run_id)
+            if state is None:
+                return False
+            if not state.is_final():
+                if state.is_scheduled():
+                    return True
+                self._client.set_flow_run_state(run_id, Crashed(message="The worker's lease ran out."), force=True)
+            self._client.set_flow_run_state(run_id, AwaitingRetry(scheduled_time=at))
+            return True
+
+    def cancel(self, run_id: UUID) -> None:
+        """Ask Prefect to stop the run; one that has ended or is unknown is left alone."""
+        from prefect.states import Cancelled, Cancelling
+
+        with _translated():
+            state = self._read(run_id)
+            if state is None or state.is_final():
+                return
+            at_work = state.is_running() or state.is_pending()
+            self._client.set_flow_run_state(run_id, Cancelling() if at_work else Cancelled())
+
+    def store_client(self, block: str) -> Any:
+        """A boto3 S3 client with the credentials of a prefect-aws block, given as ``block-type/name``."""
+        from prefect_aws.credentials import AwsCredentials, MinIOCredentials
+
+        kinds: dict[str, Any] = {"aws-credentials": AwsCredentials, "minio-credentials": MinIOCredentials}
+        kind, _, name = block.partition("/")
+        if kind not in kinds or not name:
+            raise Unavailable(
+                f"OUTHAUL_STORE_CREDENTIALS_BLOCK: {block!r} is not {' or '.join(f'{k}/NAME' for k in kinds)}"
+            )
+        with _translated():
+            try:
+                credentials: Any = kinds[kind].load(name)
+            except ValueError:
+                raise Unavailable(f"OUTHAUL_STORE_CREDENTIALS_BLOCK: Prefect has no block {block!r}") from None
+        return credentials.get_s3_client()
+
+    @cached_property
+    def _deployment_id(self) -> UUID:
+        from prefect.exceptions import ObjectNotFound
+
+        try:
+            return self._client.read_deployment_by_name(DEPLOYMENT).id
+        except ObjectNotFound:
+            raise Unavailable(f"Prefect has no deployment {DEPLOYMENT}: run `outhaul deploy`") from None
+
+    def _read(self, run_id: UUID) -> Any:
+        from prefect.exceptions import ObjectNotFound
+
+        try:
+            return self._client.read_flow_run(run_id).state
+        except ObjectNotFound:
+            return None
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    import httpx
+    from prefect.exceptions import PrefectException
+
+    try:
+        yield
+    except (httpx.HTTPError, PrefectException, RuntimeError) as error:
+        raise Unavailable("Prefect's API does not answer: check PREFECT_API_URL", detail=str(error)) from error

@@ -1,0 +1,136 @@
+"""The data path alone, without queue or Prefect: for trying a dataset, for benchmarks and for operators."""
+
+from __future__ import annotations
+
+import resource
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from outhaul.data.catalog import ad_hoc
+from outhaul.data.export import Attempt, Export
+from outhaul.data.session import Limits
+from outhaul.domain.job import Format
+from outhaul.domain.request import parse_request
+from outhaul.errors import InvalidRequest, unknown
+from outhaul.store.files import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import timedelta
+
+    from outhaul.data.catalog import Catalog
+
+ENDINGS = {
+    "csv": Format.CSV,
+    "json": Format.JSON,
+    "jsonl": Format.JSON,
+    "ndjson": Format.JSON,
+    "parquet": Format.PARQUET,
+}
+COMPRESSIONS = {"gz": "gzip", "zst": "zstd"}
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a copy wrote, and what it took; ``peak_rss_bytes`` is of the whole process."""
+
+    to: str
+    rows: int
+    bytes: int
+    sha256: str
+    seconds: float
+    peak_rss_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """Copies rows to one file."""
+
+    source_url: str
+    statement_timeout: timedelta
+    hide_values: bool
+    s3_client: Callable[[], Any] | None
+
+    def copy(
+        self,
+        catalog: Callable[[], Catalog],
+        *,
+        dataset: str | None,
+        sql: str | None,
+        tenant: str | None,
+        to: str,
+        raw: Mapping[str, Any],
+        on_progress: Callable[[int, int | None], None],
+    ) -> Copied:
+        """Copy a dataset's rows, or those of one SELECT, to the file or S3 object ``to``, whole or not at all.
+
+        An existing file stays as it is until the new one is whole.
+
+        Raises:
+            InvalidRequest: what is asked cannot be done; nothing was read.
+            ExportError: reading or writing broke off.
+        """
+        started = time.monotonic()
+        if (dataset is None) == (sql is None):
+            raise InvalidRequest("copy", "name a dataset, or give one SELECT with --sql")
+        if sql is not None:
+            chosen = ad_hoc(sql)
+        else:
+            assert dataset is not None
+            chosen = catalog().get(dataset)
+        if tenant is None and not chosen.shared:
+            raise InvalidRequest("tenant", f"dataset {chosen.name!r} belongs to tenants: name one with --tenant")
+        folder, name = _split(to)
+        request = parse_request({"dataset": chosen.name, **_by_ending(name, raw)})
+        store = open_store(folder, self.s3_client)
+        export = Export(
+            self.source_url,
+            chosen,
+            request,
+            tenant=None if chosen.shared else tenant,
+            attempt=Attempt("copy"),
+            open_upload=lambda _name, content_type: store.open_upload(name, content_type, replace=True),
+            limits=Limits(statement_timeout=self.statement_timeout),
+            hide_values=self.hide_values,
+            with_manifest=False,
+        )
+        produced = export.run(progress=on_progress)
+        (file,) = produced.files
+        return Copied(
+            to,
+            produced.rows,
+            produced.byte_count,
+            file.sha256,
+            round(time.monotonic() - started, 3),
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        )
+
+
+def _split(to: str) -> tuple[str, str]:
+    """The store and the key in it."""
+    if to.startswith("s3://"):
+        folder, _, name = to.rpartition("/")
+        if not name or folder == "s3:/":
+            raise InvalidRequest("to", f"{to!r} names no object: s3://bucket/key")
+        return folder, name
+    path = Path(to.removeprefix("file://")).absolute()
+    if path.is_dir():
+        raise InvalidRequest("to", f"{to!r} is a folder: name a file")
+    return f"file://{path.parent}", path.name
+
+
+def _by_ending(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Let the file's ending say the format and the compression that were not given."""
+    endings = name.lower().split(".")[1:]
+    asked = dict(raw)
+    options = dict(asked.get("options") or {})
+    if endings and endings[-1] in COMPRESSIONS:
+        options.setdefault("compression", COMPRESSIONS[endings.pop()])
+    if not asked.get("format"):
+        if not endings or endings[-1] not in ENDINGS:
+            what = unknown("file ending", endings[-1] if endings else name, ENDINGS)
+            raise InvalidRequest("to", f"{what} Or say --format.")
+        asked["format"] = ENDINGS[endings[-1]]
+    return {**asked, "options": options}

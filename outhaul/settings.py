@@ -1,0 +1,100 @@
+"""Every setting of Outhaul, read once from the environment (``OUTHAUL_*``) and never changed afterwards."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from outhaul.errors import Unavailable
+
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class Settings(BaseSettings):
+    """One frozen object; each field is the environment variable ``OUTHAUL_<NAME>``."""
+
+    model_config = SettingsConfigDict(env_prefix="OUTHAUL_", frozen=True, extra="ignore")
+
+    home: Path = Field(default=Path(".outhaul"), description="Folder of the embedded stack: databases, logs, files.")
+    database_url: SecretStr | None = Field(
+        default=None,
+        description="PostgreSQL URL of the queue, 14 or later. Default: the embedded server's database `outhaul`.",
+    )
+    source_url: SecretStr | None = Field(
+        default=None,
+        description="PostgreSQL URL that datasets are read from, best a replica. Default: the embedded `demo`.",
+    )
+    store_url: str | None = Field(
+        default=None,
+        description="Where files go: `file://FOLDER` or `s3://BUCKET/PREFIX`. Default: the folder `files` in home.",
+    )
+    store_credentials_block: str | None = Field(
+        default=None,
+        description="prefect-aws block that holds the S3 credentials, such as `aws-credentials/exports` or "
+        "`minio-credentials/lab`. Default: boto3's own search (environment, profile, role).",
+    )
+    catalog: str = Field(
+        default="outhaul.demo.catalog", description="Python module whose `catalog` declares the datasets."
+    )
+    prefect_port: Annotated[int, Field(ge=1, le=65535)] = Field(
+        default=4200, description="Port of the embedded Prefect server; PREFECT_API_URL names an outside one instead."
+    )
+    lease_seconds: Seconds = Field(
+        default=300, description="How long a worker may stay silent before its job is given to another."
+    )
+    heartbeat_seconds: Seconds = Field(default=60, description="How often a worker renews its lease.")
+    retry_delays: Annotated[tuple[Seconds, ...], NoDecode] = Field(
+        default=(30, 120, 600),
+        description="Seconds before each retry, separated by commas; at most three retries.",
+        max_length=3,
+    )
+    max_active_jobs: Annotated[int, Field(ge=1)] = Field(
+        default=6, description="Jobs under way over all tenants: the export pool's limit and a small buffer."
+    )
+    statement_timeout_seconds: Seconds = Field(
+        default=6 * 3600, description="Longest run of an export's query in the source database."
+    )
+    hide_values: bool = Field(
+        default=False, description="Leave example values out of the errors that a broken contract causes."
+    )
+
+    @field_validator("retry_delays", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+    @property
+    def outside_database(self) -> str | None:
+        """``database_url`` in the clear, or None for the embedded server."""
+        return self.database_url.get_secret_value() if self.database_url else None
+
+    @property
+    def outside_source(self) -> str | None:
+        """``source_url`` in the clear, or None for the embedded server."""
+        return self.source_url.get_secret_value() if self.source_url else None
+
+    @property
+    def retries(self) -> tuple[timedelta, ...]:
+        """``retry_delays`` as time spans."""
+        return tuple(timedelta(seconds=delay) for delay in self.retry_delays)
+
+
+def load_settings() -> Settings:
+    """Read the environment.
+
+    Raises:
+        Unavailable: a variable has a value that it cannot have; the message names it.
+    """
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        message = str(first["msg"]).removeprefix("Value error, ")
+        raise Unavailable(f"OUTHAUL_{str(first['loc'][0]).upper()}: {message[:1].lower()}{message[1:]}") from None
+    if settings.heartbeat_seconds * 2 > settings.lease_seconds:
+        raise Unavailable("OUTHAUL_HEARTBEAT_SECONDS must be at most half of OUTHAUL_LEASE_SECONDS")
+    return settings

@@ -1,0 +1,185 @@
+"""Admission and sweep against a real database, with a Prefect that loses, doubles and refuses runs on command."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import text
+
+from outhaul.domain.job import Status
+from outhaul.domain.retry import RetryRule
+from outhaul.errors import ContractViolation, SourceError, Unavailable
+from outhaul.orchestrator import RunState
+from outhaul.service.dispatcher import Dispatcher
+
+LEASE = timedelta(minutes=5)
+
+
+class Prefect:
+    """Stands in for the orchestrator: runs by idempotency key, with states that a test sets."""
+
+    def __init__(self):
+        self.runs, self.states, self.starts, self.down = {}, {}, {}, False
+
+    def _answer(self):
+        if self.down:
+            raise Unavailable("Prefect's API does not answer: check PREFECT_API_URL")
+
+    def create(self, job):
+        self._answer()
+        run_id = self.runs.setdefault((job.id, job.generation), uuid4())
+        self.states.setdefault(run_id, RunState.WAITING)
+        return run_id
+
+    def state(self, run_id):
+        self._answer()
+        return self.states.get(run_id, RunState.MISSING)
+
+    def reschedule(self, run_id, at):
+        self._answer()
+        if run_id not in self.states:
+            return False
+        self.states[run_id], self.starts[run_id] = RunState.WAITING, at
+        return True
+
+    def cancel(self, run_id):
+        self._answer()
+        self.states[run_id] = RunState.ENDED
+
+
+@pytest.fixture
+def prefect():
+    return Prefect()
+
+
+@pytest.fixture
+def dispatcher(jobs, prefect):
+    return Dispatcher(jobs, prefect, max_active=6, retry_rule=RetryRule())
+
+
+def age(engine, column="updated_at", minutes=10):
+    with engine.begin() as connection:
+        connection.execute(
+            text(f"UPDATE export_jobs SET {column} = now() - make_interval(mins => :m) WHERE {column} IS NOT NULL"),
+            {"m": minutes},
+        )
+
+
+def claim(jobs, job_id):
+    job = jobs.get(job_id)
+    run = job.prefect_flow_run_id
+    assert jobs.claim(job_id, job.generation, owner=f"{run}/1", flow_run_id=run, lease=LEASE)
+    return jobs.get(job_id)
+
+
+def test_an_admitted_job_gets_a_run(jobs, ask, dispatcher, prefect):
+    job_id = ask()
+    assert dispatcher.dispatch(actor="test") == 1
+    assert jobs.get(job_id).prefect_flow_run_id == prefect.runs[job_id, 1]
+    assert dispatcher.dispatch(actor="test") == 0
+
+
+def test_with_prefect_down_jobs_wait_in_line_and_go_later(jobs, ask, dispatcher, prefect):
+    ids = [ask("UA"), ask("DL")]
+    prefect.down = True
+    with pytest.raises(Unavailable):
+        dispatcher.dispatch(actor="test")
+    assert {jobs.get(job_id).status for job_id in ids} == {Status.ENQUEUED}
+    prefect.down = False
+    assert dispatcher.sweep() == Counter({"admitted": 2})
+    assert {jobs.get(job_id).generation for job_id in ids} == {1}
+
+
+def test_a_dispatcher_that_died_before_making_the_run(jobs, ask, dispatcher, prefect, engine):
+    job_id = ask()
+    jobs.admit(6, actor="dies here")
+    assert dispatcher.sweep()["given a run"] == 0, "another dispatcher may be about to make it"
+    age(engine)
+    assert dispatcher.sweep()["given a run"] == 1
+    assert jobs.get(job_id).prefect_flow_run_id == prefect.runs[job_id, 1]
+
+
+@pytest.mark.parametrize("state", [RunState.ENDED, RunState.MISSING, RunState.PENDING])
+def test_a_queued_job_whose_run_is_lost_gets_another(jobs, ask, dispatcher, prefect, engine, state):
+    job_id = ask()
+    dispatcher.dispatch(actor="test")
+    first = jobs.get(job_id).prefect_flow_run_id
+    if state is RunState.MISSING:
+        del prefect.states[first]
+    else:
+        prefect.states[first] = state
+    assert dispatcher.sweep()["returned"] == 0, "it may only be slow"
+    age(engine)
+    assert dispatcher.sweep()["returned"] == 1
+    job = jobs.get(job_id)
+    assert (job.status, job.generation) == (Status.QUEUED, 2)
+    assert job.prefect_flow_run_id not in {None, first}
+    assert not jobs.claim(job_id, 1, owner="late", flow_run_id=first, lease=LEASE), "the lost run comes back too late"
+
+
+def test_a_queued_job_whose_run_only_waits_is_left_alone(jobs, ask, dispatcher, engine):
+    job_id = ask()
+    dispatcher.dispatch(actor="test")
+    age(engine)
+    assert dispatcher.sweep()["returned"] == 0
+    assert jobs.get(job_id).generation == 1
+
+
+def test_an_expired_lease_becomes_a_retry_of_the_same_run(jobs, ask, dispatcher, prefect, engine):
+    job_id = ask()
+    dispatcher.dispatch(actor="test")
+    job = claim(jobs, job_id)
+    prefect.states[job.prefect_flow_run_id] = RunState.RUNNING
+    assert dispatcher.sweep()["lapsed"] == 0
+    age(engine, "lease_expiry")
+    assert dispatcher.sweep()["lapsed"] == 1
+    job = jobs.get(job_id)
+    assert (job.status, job.retry_count, job.error_code) == (Status.FAILED, 1, "worker_vanished")
+    assert prefect.starts[job.prefect_flow_run_id] == job.run_after
+
+
+def test_an_orphan_that_someone_cancelled_ends(jobs, ask, dispatcher, engine):
+    job_id = ask()
+    dispatcher.dispatch(actor="test")
+    claim(jobs, job_id)
+    jobs.request_cancel(job_id)
+    age(engine, "lease_expiry")
+    dispatcher.sweep()
+    assert jobs.get(job_id).status is Status.CANCELLED
+
+
+def test_a_retry_that_never_began_is_begun_again(jobs, ask, dispatcher, prefect, engine):
+    job_id = ask()
+    dispatcher.dispatch(actor="test")
+    job = claim(jobs, job_id)
+    dispatcher.settle_failure(job, SourceError("gone", sqlstate="08006"), permanent=False, actor="w")
+    prefect.states[job.prefect_flow_run_id] = RunState.ENDED
+    assert dispatcher.sweep()["retried"] == 0
+    age(engine, "run_after")
+    before = datetime.now(UTC)
+    assert dispatcher.sweep()["retried"] == 1
+    assert prefect.starts[job.prefect_flow_run_id] <= before
+    del prefect.states[job.prefect_flow_run_id]
+    assert dispatcher.sweep()["retried"] == 1, "Prefect has forgotten the run"
+    job = jobs.get(job_id)
+    assert (job.status, job.generation, job.retry_count) == (Status.QUEUED, 2, 1)
+
+
+def test_a_permanent_error_goes_to_dead_at_once(jobs, ask, dispatcher):
+    job_id = ask()
+    dispatcher.dispatch(actor="test")
+    job = claim(jobs, job_id)
+    dispatcher.settle_failure(job, ContractViolation("column a holds NULL"), permanent=True, actor="w")
+    job = jobs.get(job_id)
+    assert (job.status, job.retry_count, job.error_code) == (Status.DEAD, 0, "contract_violation")
+    assert dispatcher.follow_up(job) is None
+
+
+def test_two_sweeps_at_once_do_no_harm(jobs, ask, dispatcher, engine):
+    job_id = ask()
+    dispatcher.dispatch(actor="test")
+    job = claim(jobs, job_id)
+    age(engine, "lease_expiry")
+    assert [dispatcher.lapse(job), dispatcher.lapse(job)] == [True, False]
+    assert jobs.get(job_id).retry_count == 1
