@@ -1,0 +1,1 @@
+"""What a Prefect server must hold for Outhaul: work pools and deployments."""

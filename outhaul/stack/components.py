@@ -1,0 +1,94 @@
+"""The table of what the stack runs: each component with its command, its environment and how it shows that it works."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MARK = "OUTHAUL_STACK"  # in the environment of every process of a stack, with its home as the value
+HOST = "127.0.0.1"
+WORKERS = {"exports": 4, "maintenance": 2}  # as in deployments.bootstrap.POOLS; a test compares them
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One process of the stack.
+
+    It is ready when ``health`` answers, or when its log holds ``says``; with neither it is a step that is ready once
+    it has ended well. ``drains``: its own children are told to stop, and given the time, before it is itself.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    address: str = ""
+    health: str = ""
+    says: str = ""
+    drains: bool = False
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def step(self) -> bool:
+        """Whether it does its work and ends."""
+        return not self.health and not self.says
+
+
+def components(*, port: int, embedded_prefect: bool) -> list[list[Component]]:
+    """What to start, in stages: those of one stage start side by side, the next stage when all of them are ready."""
+    prefect = (sys.executable, "-m", "prefect")
+    server = Component(
+        "prefect",
+        (*prefect, "server", "start", "--host", HOST, "--port", str(port)),
+        address=f"http://{HOST}:{port}",
+        health=f"{api_url(port)}/health",
+    )
+    schema = Component("schema", (sys.executable, "-m", "outhaul", "migrate", "up"))
+    deployments = Component("deployments", (sys.executable, "-m", "deployments.bootstrap"))
+    workers = [
+        Component(
+            worker_name(pool),
+            (*prefect, "worker", "start", "--pool", pool, "--type", "process", "--limit", str(limit), "--name", pool),
+            says=f"Worker '{pool}' started!",
+            drains=True,
+            env={"PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_WORKER_PREFETCH_SECONDS": "1"},
+        )
+        for pool, limit in WORKERS.items()
+    ]
+    return [[schema, server] if embedded_prefect else [schema], [deployments, *workers]]
+
+
+def environment(
+    base: Mapping[str, str], home: Path, *, prefect_api_url: str, database_url: str, source_url: str
+) -> dict[str, str]:
+    """The environment of every component, and through the workers of every flow run."""
+    return {
+        **base,
+        MARK: str(home),
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), base.get("PATH", os.defpath)]),
+        "PYTHONUNBUFFERED": "1",
+        "OUTHAUL_HOME": str(home),
+        "OUTHAUL_DATABASE_URL": database_url,
+        "OUTHAUL_SOURCE_URL": source_url,
+        "PREFECT_API_URL": prefect_api_url,
+        "PREFECT_HOME": str(home / "prefect"),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+        # In memory, leases would be lost with the server, and their holders crashed.
+        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
+        "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
+    }
+
+
+def worker_name(pool: str) -> str:
+    """What the worker of a pool is called in logs and in the status."""
+    return f"worker {pool}"
+
+
+def api_url(port: int) -> str:
+    """The API of the embedded Prefect server."""
+    return f"http://{HOST}:{port}/api"
