@@ -1,0 +1,1 @@
+"""The HTTP API: a front of ``outhaul.service``, like the command line."""

@@ -1,0 +1,1 @@
+"""The admin panel: a front of ``outhaul.service``, like the command line."""

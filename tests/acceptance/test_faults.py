@@ -1,0 +1,157 @@
+"""What the stack does when things die. Order matters here: the last test ends the stack that all share."""
+
+import os
+import signal
+from time import sleep
+
+import boto3
+import psutil
+import psycopg
+import pytest
+from moto.server import ThreadedMotoServer
+
+UNITED = 58_665
+ENDED = {"completed", "dead", "cancelled"}
+
+
+def until(what, seconds=120):
+    """Ask again and again until the answer is true, and return it."""
+    for _ in range(seconds * 5):
+        if answer := what():
+            return answer
+        sleep(0.2)
+    raise AssertionError("it did not happen")
+
+
+@pytest.fixture
+def slow(stack):
+    """While this is in place, reading the flights takes for ever."""
+    with psycopg.connect(stack.url.replace("/outhaul?", "/demo?"), autocommit=True) as connection:
+        connection.execute("ALTER TABLE flights RENAME TO flights_there")
+        connection.execute(
+            "CREATE VIEW flights AS SELECT f.* FROM flights_there AS f CROSS JOIN LATERAL"
+            " (SELECT pg_sleep(CASE WHEN f.flight_id % 20000 = 0 THEN 3 ELSE 0 END)) AS s"
+        )
+
+        def fast():
+            connection.execute("DROP VIEW flights")
+            connection.execute("ALTER TABLE flights_there RENAME TO flights")
+
+        connection.fast = fast
+        yield connection
+
+
+def job_of(stack, job_id):
+    with psycopg.connect(stack.url) as connection:
+        cursor = connection.execute("SELECT * FROM export_jobs WHERE id = %s", [job_id])
+        return dict(zip([column.name for column in cursor.description], cursor.fetchone(), strict=True))
+
+
+def export_process(job):
+    """The process that carries out the job, by the run id in its environment."""
+    for process in psutil.process_iter(["cmdline"]):
+        if "prefect.engine" in " ".join(process.info["cmdline"] or ()):
+            try:
+                if process.environ().get("PREFECT__FLOW_RUN_ID") == str(job["prefect_flow_run_id"]):
+                    return process
+            except psutil.Error:
+                continue
+    return None
+
+
+def test_cancel_stops_a_running_export(stack, slow):
+    job_id = stack.json("request", "flights", "--tenant", "UA")["id"]
+    until(lambda: job_of(stack, job_id)["status"] == "processing")
+    assert "asked its worker to stop" in stack.run("cancel", job_id[:8]).stdout
+    until(lambda: job_of(stack, job_id)["status"] == "cancelled")
+    until(
+        lambda: slow.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'outhaul:%'"
+        ).fetchone() == (0,)
+    )  # fmt: skip
+    assert not stack.path(f"UA/{job_id}").exists()
+    slow.fast()
+
+
+def test_a_killed_export_is_done_again(stack, slow):
+    job_id = stack.json("request", "flights", "--tenant", "UA", "--format", "parquet")["id"]
+    until(lambda: job_of(stack, job_id)["status"] == "processing")
+    process = until(lambda: export_process(job_of(stack, job_id)))
+    process.kill()
+    slow.fast()
+    job = until(lambda: (job := job_of(stack, job_id))["status"] in ENDED and job)
+    assert (job["status"], job["attempt"], job["rows_written"]) == ("completed", 2, UNITED)
+    assert job["error_code"] == "worker_vanished"
+    run = stack.prefect(f"flow_runs/{job['prefect_flow_run_id']}")
+    assert (run["run_count"], run["state"]["type"]) == (2, "COMPLETED")
+
+
+def test_killing_everything_loses_no_job_and_the_next_stack_finishes_them_on_s3(stack, slow):
+    ids = [
+        stack.json("request", "flights", "--tenant", tenant, "--format", "csv", "--limit", "1000")["id"]
+        for tenant in ("UA", "DL", "AA")
+        for _ in range(4)
+    ]
+    until(lambda: any(job_of(stack, job_id)["status"] == "processing" for job_id in ids))
+    victims = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("OUTHAUL_STACK") == str(stack.home) or str(stack.home) in process.cmdline():
+                victims.append(process)
+        except psutil.Error:
+            continue
+    assert len(victims) >= 5
+    for process in victims:
+        os.kill(process.pid, signal.SIGKILL)
+    psutil.wait_procs(victims, timeout=20)
+    server = ThreadedMotoServer("127.0.0.1", 0)
+    server.start()
+    host, port = server.get_host_and_port()
+    credentials = {
+        "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+    }  # fmt: skip
+    s3 = boto3.client(
+        "s3", aws_access_key_id="key", aws_secret_access_key="secret", region_name="us-east-1",
+        endpoint_url=credentials["AWS_ENDPOINT_URL"],
+    )  # fmt: skip
+    try:
+        s3.create_bucket(Bucket="exports")
+        stack.up(OUTHAUL_STORE_URL="s3://exports/prod", **credentials)
+        slow.close()
+        with psycopg.connect(stack.url.replace("/outhaul?", "/demo?"), autocommit=True) as connection:
+            connection.execute("DROP VIEW flights")
+            connection.execute("ALTER TABLE flights_there RENAME TO flights")
+        for job_id in ids:
+            job = until(lambda job_id=job_id: (job := job_of(stack, job_id))["status"] in ENDED and job, seconds=240)
+            assert (job["status"], job["rows_written"]) == ("completed", 1000), job
+            key = f"prod/{job['s3_key']}".replace("manifest.json", "flights-00000.csv")
+            assert s3.get_object(Bucket="exports", Key=key)["Body"].read().count(b"\n") == 1001
+        parquet = stack.json("request", "flights", "--tenant", "UA", "--format", "parquet", "--wait")
+        (file,) = parquet["files"]
+        assert s3.head_object(Bucket="exports", Key=f"prod/{file['s3_key']}")["ContentLength"] == file["byte_count"]
+        assert file["row_count"] == UNITED
+        assert s3.list_multipart_uploads(Bucket="exports").get("Uploads", []) == []
+        _credentials_from_a_block(stack, s3, credentials["AWS_ENDPOINT_URL"])
+    finally:
+        server.stop()
+
+
+def _credentials_from_a_block(stack, s3, endpoint):
+    types = stack.prefect("block_types/slug/aws-credentials")
+    schema = stack.prefect("block_schemas/filter", block_schemas={"block_type_id": {"any_": [types["id"]]}})[0]
+    data = {
+        "aws_access_key_id": "key", "aws_secret_access_key": "secret", "region_name": "us-east-1",
+        "aws_client_parameters": {"endpoint_url": endpoint},
+    }  # fmt: skip
+    stack.prefect("block_documents/", name="lab", data=data, block_schema_id=schema["id"], block_type_id=types["id"])
+    for name in [name for name in stack.env if name.startswith("AWS_")]:
+        del stack.env[name]
+    copied = stack.json(
+        "copy", "weather", "--to", "s3://exports/weather.parquet", OUTHAUL_STORE_CREDENTIALS_BLOCK="aws-credentials/lab"
+    )
+    assert s3.head_object(Bucket="exports", Key="weather.parquet")["ContentLength"] == copied["bytes"]
+    error = stack.run(
+        "copy", "weather", "--to", "s3://exports/w.csv", code=1, OUTHAUL_STORE_CREDENTIALS_BLOCK="aws-credentials/none"
+    ).stderr
+    assert "OUTHAUL_STORE_CREDENTIALS_BLOCK: Prefect has no block 'aws-credentials/none'" in error
