@@ -9,7 +9,7 @@ READY := $(VENV)/.outhaul-ready
 LOCK := uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --output-file requirements.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test test-unit check bench fmt lock clean
+.PHONY: help setup demo up down test test-unit check bench fmt docs lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ bench: setup ## Measure the data path on the demo's data
 fmt: setup ## Format, and mend what the linter can
 	$(VENV)/bin/ruff check --fix-only .
 	$(VENV)/bin/ruff format .
+
+docs: setup ## Write the pages of docs/ that the code determines
+	$(PY) docs/make.py
 
 lock: setup ## Resolve the dependencies of pyproject.toml anew
 	$(VENV)/bin/$(LOCK) --upgrade --quiet --custom-compile-command "$(LOCK)"
