@@ -24,7 +24,8 @@ Prefect has settings of its own. Two matter here: `PREFECT_API_URL` names a Pref
 and `PREFECT_API_KEY` is the key for Prefect Cloud.
 
 For S3, boto3 finds credentials, region and endpoint: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
-`AWS_DEFAULT_REGION`, `AWS_ENDPOINT_URL`, a profile, or the machine's role; or they come from `OUTHAUL_STORE_CREDENTIALS_BLOCK`.
+`AWS_DEFAULT_REGION`, `AWS_ENDPOINT_URL`, a profile, or the machine's role; or they come from
+`OUTHAUL_STORE_CREDENTIALS_BLOCK`.
 """
 
 
