@@ -97,8 +97,8 @@ class Orchestrator:
             at_work = state.is_running() or state.is_pending()
             self._client.set_flow_run_state(run_id, Cancelling() if at_work else Cancelled())
 
-    def store_client(self, block: str) -> Any:
-        """A boto3 S3 client with the credentials of a prefect-aws block, given as ``block-type/name``."""
+    def store_login(self, block: str) -> tuple[Any, dict[str, Any]]:
+        """The boto3 session and client parameters of a prefect-aws block, given as ``block-type/name``."""
         from prefect_aws.credentials import AwsCredentials, MinIOCredentials
 
         kinds: dict[str, Any] = {"aws-credentials": AwsCredentials, "minio-credentials": MinIOCredentials}
@@ -112,7 +112,7 @@ class Orchestrator:
                 credentials: Any = kinds[kind].load(name)
             except ValueError:
                 raise Unavailable(f"OUTHAUL_STORE_CREDENTIALS_BLOCK: Prefect has no block {block!r}") from None
-        return credentials.get_s3_client()
+        return credentials.get_boto3_session(), credentials.aws_client_parameters.get_params_override()
 
     @cached_property
     def _deployment_id(self) -> UUID:

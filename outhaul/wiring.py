@@ -142,7 +142,15 @@ class App:
     @property
     def _s3_client(self) -> Callable[[], Any] | None:
         block = self.settings.store_credentials_block
-        return (lambda: self.orchestrator.store_client(block)) if block else None
+        if block is None:
+            return None
+
+        def client() -> Any:
+            from outhaul.store.s3_client import make_client
+
+            return make_client(*self.orchestrator.store_login(block))
+
+        return client
 
     def _embedded(self, database: str) -> str:
         from outhaul.stack.postgres import EmbeddedPostgres

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How one component stands: running, stopped, outside (not ours) or unreachable (not ours, and silent)."""
+    """How one component stands: starting, running, done, stopped, outside (not ours) or unreachable (nor that)."""
 
     component: str
     state: str

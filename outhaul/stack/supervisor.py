@@ -60,6 +60,7 @@ class Stack:
         self._needs_postgres = database_url is None or source_url is None
         self._state = State(self.home)
         self._children: list[Child] = []
+        self._standings: dict[str, Standing] = {}
         self._handlers: dict[signal.Signals, Any] = {}
 
     def up(self, on_event: OnEvent) -> bool:
@@ -113,7 +114,9 @@ class Stack:
                 start_new_session=True,
             )
         deadline = time.monotonic() + DETACH_SECONDS
+        seen: dict[str, Standing] = {}
         while not self._state.ready():
+            seen = self._report_changes(seen, on_event)
             if supervisor.poll():
                 words = log.read_text().strip().splitlines() or ["the stack did not start"]
                 raise Unavailable(words[-1].removeprefix("outhaul: "), detail="\n".join(words))
@@ -121,8 +124,7 @@ class Stack:
                 raise Unavailable(f"the stack does not get ready; see {self.logs}")
             time.sleep(processes.POLL_SECONDS)
         supervisor.returncode = 0  # it lives on: nobody is to wait for it here
-        for standing in self.status():
-            on_event(standing.component, f"{standing.state} {standing.address}".rstrip())
+        self._report_changes(seen, on_event)
         return True
 
     def down(self, on_event: OnEvent) -> bool:
@@ -143,12 +145,14 @@ class Stack:
 
     def _start(self, on_event: OnEvent) -> None:
         self.logs.mkdir(exist_ok=True)
-        self._record(ready=False)
+        self._standings = {}
+        self._state.write([], ready=False)
         if self._prefect_api_url is None:
             _require_free(self._port)
         if self._needs_postgres:
-            on_event("postgres", "starting")
-            on_event("postgres", f"ready at {self._postgres.start()}")
+            self._note(on_event, "postgres", "starting")
+            url = self._postgres.start()
+            self._note(on_event, "postgres", "running", self._postgres.pid(), url)
         env = environment(
             self._env,
             self.home,
@@ -158,26 +162,43 @@ class Stack:
         )
         for stage in components(port=self._port, embedded_prefect=self._prefect_api_url is None):
             started = [Child(component, env, self.logs) for component in stage]
-            self._children += [child for child in started if not child.component.step]
             for child in started:
-                on_event(child.component.name, "starting")
+                self._children.append(child)
+                self._note(on_event, child.component.name, "starting")
                 child.start()
             for child in started:
                 child.await_ready()
-                address = child.component.address
-                on_event(child.component.name, f"ready at {address}" if address else "ready")
-        self._record(ready=True)
+                state = "done" if child.component.step else "running"
+                self._note(on_event, child.component.name, state, child.pid, child.component.address)
+            self._children = [child for child in self._children if not child.component.step]
+        self._state.write([*self._standings.values()], ready=True)
+
+    def _note(self, on_event: OnEvent, name: str, state: str, pid: int | None = None, address: str = "") -> None:
+        """Tell of a change, here and in the record."""
+        self._standings[name] = Standing(name, state, pid, address)
+        self._state.write([*self._standings.values()], ready=False)
+        on_event(name, _described(self._standings[name]))
+
+    def _report_changes(self, seen: dict[str, Standing], on_event: OnEvent) -> dict[str, Standing]:
+        """Tell of what has changed in the record of another process; returns what it holds now."""
+        now = self._state.components()
+        for name, standing in now.items():
+            if seen.get(name) != standing:
+                on_event(name, _described(standing))
+        return now
 
     def _mend(self, on_event: OnEvent) -> None:
         if self._needs_postgres and not self._postgres.is_running():
             on_event("postgres", "died; starting again")
             with suppress(OuthaulError):
                 self._postgres.start()
-        before = [child.pid for child in self._children]
         for child in self._children:
+            before = child.pid
             child.mend(on_event)
-        if before != [child.pid for child in self._children]:
-            self._record(ready=True)
+            if child.pid != before:
+                name = child.component.name
+                self._standings[name] = Standing(name, "running", child.pid, child.component.address)
+                self._state.write([*self._standings.values()], ready=True)
 
     def _stop(self, on_event: OnEvent) -> None:
         _ignore_signals()
@@ -198,10 +219,6 @@ class Stack:
         processes.end(orphans, ORPHAN_SECONDS)
         return bool(orphans)
 
-    def _record(self, *, ready: bool) -> None:
-        standings = [Standing(c.component.name, "running", c.pid, c.component.address) for c in self._children]
-        self._state.write(standings, ready=ready)
-
     def _postgres_standing(self) -> Standing:
         if self._database_url is not None:
             return Standing("postgres", "outside", None, "OUTHAUL_DATABASE_URL")
@@ -220,6 +237,10 @@ def _standing(name: str, recorded: dict[str, Standing]) -> Standing:
     if standing is None or standing.pid is None or not psutil.pid_exists(standing.pid):
         return Standing(name, "stopped", None, "")
     return standing
+
+
+def _described(standing: Standing) -> str:
+    return f"{standing.state} at {standing.address}" if standing.address else standing.state
 
 
 def _require_free(port: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore import exceptions as botocore
@@ -12,7 +12,7 @@ from botocore.config import Config
 from outhaul.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from types_boto3_s3 import S3Client
 
@@ -69,10 +69,18 @@ def s3_config() -> Config:
     )
 
 
-def make_client() -> S3Client:
-    """A client whose credentials, region and endpoint boto3 finds in the environment, a profile or a role."""
+def make_client(session: boto3.Session | None = None, parameters: Mapping[str, Any] | None = None) -> S3Client:
+    """A client with Outhaul's own settings.
+
+    Args:
+        session: where the credentials are; by default boto3 finds them, with region and endpoint, in the environment,
+            a profile or a role.
+        parameters: of the client, such as ``endpoint_url``; a ``config`` among them wins over Outhaul's.
+    """
+    chosen = dict(parameters or {})
+    config = s3_config().merge(chosen.pop("config", None) or Config())
     # A session of its own: boto3's default one keeps the first credentials it finds for the life of the process.
-    return boto3.Session().client("s3", config=s3_config())
+    return (session or boto3.Session()).client("s3", config=config, **chosen)
 
 
 @contextmanager

@@ -143,7 +143,7 @@ def test_up_status_down(run_stack, tmp_path):
     stack = run_stack([Component("first", python("print('done')"))], [SERVICE])
     until(stack._state.ready)
     events = (tmp_path / "events").read_text().splitlines()
-    assert events[:4] == ["first: starting", "first: ready", "service: starting", "service: ready"]
+    assert events[:4] == ["first: starting", "first: done", "service: starting", "service: running"]
     assert stack._state.components()["service"].state == "running"
     assert Stack(tmp_path, os.environ, **OUTSIDE).up(nothing) is False
     assert stack.down(nothing) is True

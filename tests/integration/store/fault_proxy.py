@@ -95,11 +95,11 @@ class _Handler(BaseHTTPRequestHandler):
         response = upstream.getresponse()
         content = response.read()
         upstream.close()
+        self.owner.served.append(request)
         if fault == LOST:
             self._break()
         else:
             self._answer(response.status, response.getheaders(), content)
-        self.owner.served.append(request)
 
     def _answer(self, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
         self.send_response_only(status)
