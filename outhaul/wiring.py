@@ -108,7 +108,9 @@ class App:
         from outhaul.service.exports import Exports
         from outhaul.store.insights import Insights
 
-        return Exports(self.jobs, Insights(self.engine), self.tenants, self.catalog, self.dispatcher, self.orchestrator)
+        return Exports(
+            self.jobs, Insights(self.engine), self.tenants, lambda: self.catalog, self.dispatcher, self.orchestrator
+        )
 
     @cached_property
     def worker(self) -> Worker:

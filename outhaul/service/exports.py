@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from outhaul.data.query import check_request
 from outhaul.domain.job import Status
 from outhaul.domain.request import parse_request
 from outhaul.domain.transitions import Event, allowed, sources
 from outhaul.errors import Refused, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
     from uuid import UUID
 
@@ -36,7 +35,7 @@ class Exports:
     jobs: JobStore
     insights: Insights
     tenants: TenantStore
-    catalog: Catalog
+    catalog: Callable[[], Catalog]
     dispatcher: Dispatcher
     orchestrator: Orchestrator
 
@@ -45,8 +44,10 @@ class Exports:
 
         With Prefect out of reach the job is stored all the same and admitted later by the sweep.
         """
+        from outhaul.data.query import check_request  # loads Polars and Pandera, which only requests need
+
         request = parse_request(dict(raw))
-        check_request(self.catalog.get(request.dataset), request)
+        check_request(self.catalog().get(request.dataset), request)
         owner = self.tenants.get(tenant)
         if not owner.export_enabled:
             raise Refused(f"tenant: exports are disabled for {tenant!r}")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,7 @@ class Stack:
     def down(self) -> None:
         self.run("down")
 
-    @property
+    @cached_property
     def url(self) -> str:
         """The queue's database."""
         (postgres,) = [part for part in self.json("status")["components"] if part["component"] == "postgres"]

@@ -25,12 +25,12 @@ def until(what, seconds=120):
 
 @pytest.fixture
 def slow(stack):
-    """While this is in place, reading the flights takes for ever."""
+    """While this is in place, reading the flights takes minutes, and a thousand of them some seconds."""
     with psycopg.connect(stack.url.replace("/outhaul?", "/demo?"), autocommit=True) as connection:
         connection.execute("ALTER TABLE flights RENAME TO flights_there")
         connection.execute(
             "CREATE VIEW flights AS SELECT f.* FROM flights_there AS f CROSS JOIN LATERAL"
-            " (SELECT pg_sleep(CASE WHEN f.flight_id % 20000 = 0 THEN 3 ELSE 0 END)) AS s"
+            " (SELECT pg_sleep(CASE WHEN f.flight_id % 200 = 0 THEN 3 ELSE 0 END)) AS s"
         )
 
         def fast():
@@ -62,7 +62,7 @@ def export_process(job):
 def test_cancel_stops_a_running_export(stack, slow):
     job_id = stack.json("request", "flights", "--tenant", "UA")["id"]
     until(lambda: job_of(stack, job_id)["status"] == "processing")
-    assert "asked its worker to stop" in stack.run("cancel", job_id[:8]).stdout
+    stack.run("cancel", job_id[:8])
     until(lambda: job_of(stack, job_id)["status"] == "cancelled")
     until(
         lambda: slow.execute(
@@ -88,19 +88,18 @@ def test_a_killed_export_is_done_again(stack, slow):
 
 def test_killing_everything_loses_no_job_and_the_next_stack_finishes_them_on_s3(stack, slow):
     ids = [
-        stack.json("request", "flights", "--tenant", tenant, "--format", "csv", "--limit", "1000")["id"]
-        for tenant in ("UA", "DL", "AA")
-        for _ in range(4)
+        stack.json("request", "flights", "--tenant", tenant, "--limit", "1000")["id"]
+        for tenant in ("UA", "UA", "UA", "DL")
     ]
     until(lambda: any(job_of(stack, job_id)["status"] == "processing" for job_id in ids))
     victims = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get("OUTHAUL_STACK") == str(stack.home) or str(stack.home) in process.cmdline():
+            if process.environ().get("OUTHAUL_HOME") == str(stack.home) or str(stack.home) in process.cmdline():
                 victims.append(process)
         except psutil.Error:
             continue
-    assert len(victims) >= 5
+    assert len(victims) >= 6, "supervisor, PostgreSQL, Prefect, two workers and an export at least"
     for process in victims:
         os.kill(process.pid, signal.SIGKILL)
     psutil.wait_procs(victims, timeout=20)

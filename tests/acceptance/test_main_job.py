@@ -147,7 +147,7 @@ def test_copy_needs_no_queue(stack, tmp_path):
         (["flights", "--tenant", "UAA"], "'UAA' is not a known tenant. Did you mean 'UA'?"),
         (["flights", "--tenant", "OFF"], "tenant: exports are disabled for 'OFF'"),
         (["flights", "--tenant", "UA", "--format", "xml"], "format: 'xml' is not a known format."),
-        (["flights", "--tenant", "UA", "--columns", "dest,orgin"], "columns: 'orgin' is not a known column."),
+        (["flights", "--tenant", "UA", "--columns", "dest,orgin"], "columns[1]: 'orgin' is not a known column."),
         (["flights", "--tenant", "UA", "--where", "{bad"], "where: not valid JSON at character 1"),
         (["flights", "--tenant", "UA", "--where", '{"column": "dest", "op": "~", "value": "x"}'], "filters.op: '~'"),
         (["flights", "--tenant", "UA", "--where", '{"column": "flight", "op": "=", "value": "x"}'], "filters.value"),
