@@ -1,0 +1,5 @@
+"""``python -m bench``."""
+
+from bench.data_path import main
+
+main()
