@@ -36,8 +36,9 @@ up: setup ## Start the stack and leave it running; safe to repeat
 down: setup ## Stop the stack
 	$(VENV)/bin/outhaul down
 
-test: setup ## Run all tests; ARGS="-k name" chooses
+test: setup ## Run all tests, those of the databases also on PostgreSQL 18; ARGS="-k name" chooses
 	$(PY) -m pytest $(ARGS)
+	$(if $(ARGS),,OUTHAUL_TEST_PG=18 $(PY) -m pytest tests/migration tests/integration/queue tests/integration/data)
 
 test-unit: setup ## Run the tests that need no database and no server
 	$(PY) -m pytest tests/unit $(ARGS)

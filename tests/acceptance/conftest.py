@@ -76,9 +76,9 @@ class Stack:
         return answer.raise_for_status().json()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    """A running stack with the demo's data and tenants; retries come after a second."""
+    """A running stack for one module with the demo's data and tenants; retries come after a second."""
     with tempfile.TemporaryDirectory(prefix="outhaul-stack-") as folder:
         stack = Stack(Path(folder))
         stack.up(OUTHAUL_RETRY_DELAYS="1,1,1", OUTHAUL_HEARTBEAT_SECONDS="1", OUTHAUL_LEASE_SECONDS="15")

@@ -32,7 +32,9 @@ SELECT string_agg(line, E'\n' ORDER BY line) FROM (
 
 def shape(url):
     with psycopg.connect(url) as connection:
-        return connection.execute(SHAPE).fetchone()[0]
+        lines = (connection.execute(SHAPE).fetchone()[0] or "").split("\n")
+    # Alembic's own table appears with the first step and stays, as it should.
+    return "\n".join(line for line in lines if "alembic_version" not in line)
 
 
 def run(url, statement):
@@ -58,23 +60,17 @@ def test_each_step_up_down_up_gives_the_same_schema(source_url):
         assert upgrade(source_url, version) == [version]
         after = shape(source_url)
         assert downgrade(source_url, previous) == [version]
-        assert (shape(source_url) or "").replace(ALEMBIC, "") == (before or "").replace(ALEMBIC, "")
+        assert shape(source_url) == before
         assert upgrade(source_url, version) == [version]
         assert shape(source_url) == after
         before = after
     assert upgrade(source_url) == []
 
 
-# Alembic's version table appears with the first step and stays, as it should.
-ALEMBIC = """column alembic_version.version_num character varying(32) null=f default= comment=
-constraint alembic_version alembic_version_pkc PRIMARY KEY (version_num)
-index CREATE UNIQUE INDEX alembic_version_pkc ON public.alembic_version USING btree (version_num) valid=true"""
-
-
 def test_every_column_has_a_comment(source_url):
     upgrade(source_url)
     bare = [line for line in shape(source_url).split("\n") if line.startswith("column") and line.endswith("comment=")]
-    assert [line for line in bare if "alembic_version" not in line] == []
+    assert bare == []
 
 
 def test_priority_reaches_rows_from_before_and_rows_of_old_code(source_url):
