@@ -1,4 +1,4 @@
-"""What the stack does when things die. Order matters here: the last test ends the stack and starts another in its place."""
+"""What the stack does when things die. Order matters: the last test ends the stack and starts another in its place."""
 
 import os
 import signal
