@@ -52,6 +52,10 @@ class Unavailable(OuthaulError):
     code = "unavailable"
 
 
+class PrefectUnavailable(Unavailable):
+    """Prefect does not answer or is not set up; what is stored already can be admitted later."""
+
+
 class ExportError(OuthaulError):
     """An export that had started could not be finished.
 

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from outhaul.errors import Unavailable
+from outhaul.errors import PrefectUnavailable, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ class RunState(Enum):
 
 
 class Orchestrator:
-    """Prefect, as the queue needs it. Every method raises Unavailable when the API does not answer.
+    """Prefect, as the queue needs it. Every method raises PrefectUnavailable when the API does not answer.
 
     ``prefect`` is imported on first use: it costs more than a second, which not every command should pay.
     """
@@ -121,7 +121,7 @@ class Orchestrator:
         try:
             return self._client.read_deployment_by_name(DEPLOYMENT).id
         except ObjectNotFound:
-            raise Unavailable(f"Prefect has no deployment {DEPLOYMENT}: run `outhaul deploy`") from None
+            raise PrefectUnavailable(f"Prefect has no deployment {DEPLOYMENT}: run `outhaul deploy`") from None
 
     def _read(self, run_id: UUID) -> Any:
         from prefect.exceptions import ObjectNotFound
@@ -140,4 +140,4 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except (httpx.HTTPError, PrefectException, RuntimeError) as error:
-        raise Unavailable("Prefect's API does not answer: check PREFECT_API_URL", detail=str(error)) from error
+        raise PrefectUnavailable("Prefect's API does not answer: check PREFECT_API_URL", detail=str(error)) from error

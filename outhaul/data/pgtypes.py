@@ -114,30 +114,26 @@ def _document(name: str) -> PgType:
     return PgType(name, lambda _: True, _always(pl.String()), text.plain, text.plain)
 
 
+def _nested(name: str) -> PgType:
+    return PgType(
+        name,
+        lambda _: True,
+        _always(pl.String()),
+        text.plain,
+        text.plain,
+        project=CAST,
+        json_project="CAST(pg_catalog.to_json({0}) AS pg_catalog.text)",
+    )
+
+
 def _moment(name: str, dtype: pl.DataType, form: Form, json: Form, arrow: Callable[[pa.DataType], bool]) -> PgType:
     return PgType(name, arrow, _always(dtype), form, json, _timestamp, operand=name, partial=True)
 
 
 TEXT = _printed("text of any other type")
 ENUM = _textual("enum", operand="")
-COMPOSITE = PgType(
-    "composite",
-    lambda _: True,
-    _always(pl.String()),
-    text.plain,
-    text.plain,
-    project=CAST,
-    json_project="CAST(pg_catalog.to_json({0}) AS pg_catalog.text)",
-)
-ARRAY = PgType(
-    "array",
-    lambda _: True,
-    _always(pl.String()),
-    text.plain,
-    text.plain,
-    project=CAST,
-    json_project="CAST(pg_catalog.to_json({0}) AS pg_catalog.text)",
-)
+COMPOSITE = _nested("composite")
+ARRAY = _nested("array")
 
 TYPES: dict[str, PgType] = {
     "bool": PgType("bool", pa.types.is_boolean, _always(pl.Boolean()), text.boolean, text.json_boolean, operand="bool"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from outhaul.domain.job import Status
 from outhaul.domain.request import parse_request
 from outhaul.domain.transitions import Event, allowed, sources
-from outhaul.errors import Refused, Unavailable
+from outhaul.errors import PrefectUnavailable, Refused, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,11 +53,8 @@ class Exports:
         if not owner.export_enabled:
             raise Refused(f"tenant: exports are disabled for {tenant!r}")
         job_id, new = self.jobs.add(owner.id, request, requested_by=requested_by)
-        try:
+        with suppress(PrefectUnavailable):
             self.dispatcher.dispatch(actor=requested_by)
-        except Unavailable as error:
-            if "Prefect" not in error.message:
-                raise
         return self.jobs.get(job_id), new
 
     def job(self, text: str) -> Job:
