@@ -147,7 +147,8 @@ def copy(
     if json:
         console.print_json(copied)
     else:
-        sys.stdout.write(f"{copied.rows:,} rows, {copied.bytes:,} bytes, sha256 {copied.sha256}: {to}\n")
+        for file in copied.files:
+            sys.stdout.write(f"{file.rows:,} rows, {file.bytes:,} bytes, sha256 {file.sha256}: {file.to}\n")
 
 
 COMMANDS = (request, jobs, job, cancel, retry, hold, copy, sweep)

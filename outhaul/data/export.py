@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from outhaul.data import scan
 from outhaul.data.contract import Enforcer, violation
-from outhaul.data.query import check_request
-from outhaul.data.session import Limits, Session
-from outhaul.data.sink import Sink
+from outhaul.data.csv_writer import guarded
+from outhaul.data.parts import Parts
+from outhaul.data.query import check_options, check_request
+from outhaul.data.reader import PostgresReader
+from outhaul.data.session import Limits
 from outhaul.data.typed import Tally, checkable
-from outhaul.data.writers import file_kind, open_writer
 from outhaul.domain.files import Produced
-from outhaul.domain.job import StoredFile
-from outhaul.domain.options import ParquetOptions
+from outhaul.domain.options import CsvOptions, ParquetOptions
 from outhaul.errors import ContractViolation, CountMismatch, SourceError
 
 if TYPE_CHECKING:
@@ -27,7 +26,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from outhaul.data.catalog import Dataset
+    from outhaul.data.reader import Reader, Reading
     from outhaul.domain.files import OpenUpload, Upload
+    from outhaul.domain.job import StoredFile
     from outhaul.domain.request import ExportRequest
 
 MANIFEST = "manifest.json"
@@ -82,12 +83,20 @@ class Export:
         self._prefix = prefix
         self._hide_values = hide_values
         self._with_manifest = with_manifest
-        self._session = Session(url, name=f"outhaul:{attempt.job}:{attempt.attempt}", limits=limits or Limits())
+        options = request.options
+        self._tally = Tally(options.unrepresentable if isinstance(options, ParquetOptions) else "fail")
+        as_text = self._tally.policy == "text"
+        name = f"outhaul:{attempt.job}:{attempt.attempt}"
+        self._reader: Reader = PostgresReader(
+            url, dataset, request, tenant=tenant, as_text=as_text, name=name, limits=limits or Limits()
+        )
+        self._parts: Parts | None = None
+        self._manifest_upload: Upload | None = None
         self._ran = threading.Event()
 
     def cancel(self) -> None:
         """Cut short whatever the source is doing. Another thread may call it; ``run`` then asks ``stop`` why."""
-        self._session.cancel()
+        self._reader.cancel()
 
     def run(
         self,
@@ -112,76 +121,63 @@ class Export:
         if self._ran.is_set():
             raise RuntimeError("an Export runs once")
         self._ran.set()
-        uploads: list[Upload] = []
         try:
-            return self._produce(uploads, progress, stop)
+            return self._produce(progress, stop)
         except BaseException as error:
-            for upload in uploads:
-                upload.abort()
+            if self._parts:
+                self._parts.abort()
+            if self._manifest_upload:
+                self._manifest_upload.abort()
             if isinstance(error, SourceError):
                 stop()  # a query that was cut short on purpose has a better reason than its SQLSTATE
             raise
 
-    def _produce(
-        self, uploads: list[Upload], progress: Callable[[int, int | None], None], stop: Callable[[], None]
-    ) -> Produced:
-        options = self._request.options
-        tally = Tally(options.unrepresentable if isinstance(options, ParquetOptions) else "fail")
-        extension, content_type = file_kind(options)
-        name = f"{self._dataset.name}-00000.{extension}"
+    def _produce(self, progress: Callable[[int, int | None], None], stop: Callable[[], None]) -> Produced:
         rows = 0
         stop()
-        with self._session as session:
-            snapshot_time = session.now()
-            plan = scan.plan(
-                session,
-                self._dataset,
-                self._request.query,
-                self._request.format,
-                self._tenant,
-                as_text=tally.policy == "text",
+        with self._reader as reading:
+            check_options([column.name for column in reading.columns], self._request.options)
+            progress(0, reading.expected)
+            hold = self._promise(reading)
+            self._parts = Parts(
+                self._open_upload,
+                self._dataset.name,
+                columns=reading.columns,
+                options=self._request.options,
+                metadata=self._metadata(reading.snapshot_time),
+                tally=self._tally,
             )
-            session.set(plan.compiled.settings)
-            estimate = session.estimate(plan.compiled.sql)
-            progress(0, estimate)
-            hold = self._promise(plan)
-            upload = self._open_upload(name, content_type)
-            uploads.append(upload)
-            sink = Sink(upload)
-            writer = open_writer(sink, plan.columns, options, self._metadata(snapshot_time), tally)
-            with closing(scan.frames(session, plan)) as frames:
+            with closing(reading.frames()) as frames:
                 for frame in frames:
                     stop()
                     hold(frame)
-                    writer.write(frame)
+                    self._parts.write(frame)
                     rows += len(frame)
-                    progress(rows, estimate)
-        writer.close()
-        if writer.rows != rows:
-            raise CountMismatch(f"{rows} rows were read, but {writer.rows} written.")
-        file = StoredFile(0, self._prefix + name, writer.rows, sink.byte_count, sink.sha256)
-        manifest = self._manifest(plan, [file], snapshot_time, tally)
+                    progress(rows, reading.expected)
+        files = [replace(file, s3_key=self._prefix + file.s3_key) for file in self._parts.close()]
+        if (written := sum(file.row_count for file in files)) != rows:
+            raise CountMismatch(f"{rows} rows were read, but {written} written.")
+        manifest = self._manifest(reading, files)
         stop()
-        for each in uploads:
-            each.complete()
+        self._parts.complete()
         if self._with_manifest:
-            self._write_manifest(manifest, uploads)
+            self._write_manifest(manifest)
         return Produced(
-            (file,),
+            tuple(files),
             manifest,
             self._prefix + MANIFEST,
             rows,
-            file.byte_count,
-            snapshot_time,
-            dict(tally.replaced),
-            plan.notes,
+            sum(file.byte_count for file in files),
+            reading.snapshot_time,
+            dict(self._tally.replaced),
+            reading.notes,
         )
 
-    def _promise(self, plan: scan.Plan) -> Callable[[pl.DataFrame], None]:
+    def _promise(self, reading: Reading) -> Callable[[pl.DataFrame], None]:
         """What holds each frame to the contract."""
         promised = self._dataset.rules.columns
-        filled = [column for column in plan.columns if not column.nullable]
-        checked = [column for column in plan.columns if column.name in promised and promised[column.name].checks]
+        filled = [column for column in reading.columns if not column.nullable]
+        checked = [column for column in reading.columns if column.name in promised and promised[column.name].checks]
         enforcer = None
         if checked:
             enforcer = Enforcer([promised[column.name] for column in checked], hide_values=self._hide_values)
@@ -210,9 +206,8 @@ class Export:
             "outhaul.request": self._request.query.model_dump_json(exclude_defaults=True),
         }
 
-    def _manifest(
-        self, plan: scan.Plan, files: list[StoredFile], snapshot_time: datetime, tally: Tally
-    ) -> dict[str, Any]:
+    def _manifest(self, reading: Reading, files: list[StoredFile]) -> dict[str, Any]:
+        options = self._request.options
         return {
             "version": 1,
             "job": self._attempt.job,
@@ -221,9 +216,9 @@ class Export:
             "dataset": self._dataset.name,
             "tenant": self._tenant,
             "format": self._request.format.value,
-            "options": self._request.options.model_dump(mode="json"),
+            "options": options.model_dump(mode="json"),
             "query": self._request.query.model_dump(mode="json", exclude_defaults=True),
-            "snapshot_time": snapshot_time.isoformat(),
+            "snapshot_time": reading.snapshot_time.isoformat(),
             "rows": sum(file.row_count for file in files),
             "files": [
                 {"key": file.s3_key, "rows": file.row_count, "bytes": file.byte_count, "sha256": file.sha256}
@@ -237,14 +232,14 @@ class Export:
                     "nullable": column.nullable,
                     "description": column.description,
                 }
-                for column in plan.columns
+                for column in reading.columns
             ],
-            "unrepresentable": {"policy": tally.policy, "replaced": dict(tally.replaced)},
-            "notes": list(plan.notes),
+            "unrepresentable": {"policy": self._tally.policy, "replaced": dict(self._tally.replaced)},
+            "guarded": guarded(reading.columns, options) if isinstance(options, CsvOptions) else [],
+            "notes": list(reading.notes),
         }
 
-    def _write_manifest(self, manifest: dict[str, Any], uploads: list[Upload]) -> None:
-        upload = self._open_upload(MANIFEST, "application/json")
-        uploads.append(upload)
-        upload.write(json.dumps(manifest, ensure_ascii=False, indent=2).encode() + b"\n")
-        upload.complete()
+    def _write_manifest(self, manifest: dict[str, Any]) -> None:
+        self._manifest_upload = self._open_upload(MANIFEST, "application/json")
+        self._manifest_upload.write(json.dumps(manifest, ensure_ascii=False, indent=2).encode() + b"\n")
+        self._manifest_upload.complete()

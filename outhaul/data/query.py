@@ -4,7 +4,8 @@ What a filter means, the same for every source:
 
 - A comparison with NULL is false. ``!=``, ``not_in`` and ``not`` are the exact opposite of ``=``, ``in`` and of what
   they negate, so they keep rows whose value is NULL.
-- Text is compared and sorted by code point (PostgreSQL's collation "C"), case-sensitively but for ``icontains``. A
+- Text is compared and sorted by code point (PostgreSQL's collation "C"), case-sensitively but for ``icontains``. Which
+  letters beyond ASCII ``icontains`` takes for the same is up to the database's collation. A
   column promised as text whose live type is another one is compared as the text it prints.
 - NaN equals itself and is larger than every other number.
 - ``on``, ``before`` and ``after`` speak of whole days of ``zone`` (UTC unless named); a column without time zone is
@@ -26,14 +27,16 @@ from sqlalchemy.sql import quoted_name
 from outhaul.data import values
 from outhaul.data.catalog import Select, Table
 from outhaul.data.sqltext import one_select
+from outhaul.domain.options import CsvOptions
 from outhaul.domain.request import DAY_OPS, NULL_OPS, And, Comparison, Not, Op, Or
 from outhaul.errors import InvalidRequest, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from outhaul.data.catalog import Dataset
     from outhaul.data.pgtypes import LiveColumn
+    from outhaul.domain.options import FormatOptions
     from outhaul.domain.request import ExportRequest, Filter, Query
 
 # A paramstyle that leaves percent signs alone; no parameter is ever left in the text.
@@ -62,7 +65,17 @@ def check_request(dataset: Dataset, request: ExportRequest) -> None:
         InvalidRequest: with the path of what is wrong: a column that is not there, an operator that does not fit the
             column's type, a value of the wrong type, a time zone or date that does not exist.
     """
-    check_query({column.name: column.dtype for column in dataset.columns}, request.query)
+    dtypes = {column.name: column.dtype for column in dataset.columns}
+    check_query(dtypes, request.query)
+    check_options(request.query.columns or list(dtypes), request.options)
+
+
+def check_options(names: Collection[str], options: FormatOptions) -> None:
+    """Hold the columns that options name against those of the result. Raises InvalidRequest."""
+    if isinstance(options, CsvOptions) and isinstance(options.guard_formulas, list):
+        for name in options.guard_formulas:
+            if name not in names:
+                raise InvalidRequest("options.guard_formulas", unknown("column", name, names))
 
 
 def check_query(dtypes: Mapping[str, pl.DataType], query: Query) -> None:

@@ -7,6 +7,7 @@ formatted by Polars at full speed; the few that Polars prints differently, or ca
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
@@ -113,6 +114,21 @@ def timestamp(column: pl.Series) -> pl.Series:
 def timestamptz(column: pl.Series) -> pl.Series:
     """Print ``2026-02-03 04:05:06.789+00``."""
     return _timestamp(column, " ", "+00")
+
+
+def date_as(column: pl.Series, pattern: str) -> pl.Series:
+    """Print dates by a strftime pattern; what has no such form stays as PostgreSQL prints it."""
+    usual = column.is_between(YEAR_1_DAY, YEAR_10000_DAY, closed="left")
+    text = column.set(~usual, 0).cast(pl.Date).dt.to_string(pattern)
+    return _replace(text, ~usual, column, _date)
+
+
+def timestamp_as(column: pl.Series, pattern: str, *, zoned: bool) -> pl.Series:
+    """Print timestamps by a strftime pattern, where ``%f`` is microseconds; ``%z`` is empty without a zone."""
+    form = pattern.replace("%f", "%6f") if zoned else re.sub("%[zZ]", "", pattern.replace("%f", "%6f"))
+    usual = column.is_between(YEAR_1_DAY * DAY_US, YEAR_10000_DAY * DAY_US, closed="left")
+    text = column.set(~usual, 0).cast(pl.Datetime("us", "UTC" if zoned else None)).dt.to_string(form)
+    return text.zip_with(usual.fill_null(value=True), timestamptz(column) if zoned else timestamp(column))
 
 
 def json_boolean(column: pl.Series) -> pl.Series:

@@ -20,6 +20,9 @@ class Upload(Protocol):
     def write(self, data: bytes | memoryview, /) -> int:
         """Append bytes and return how many. Raises StoreError."""
 
+    def finish(self) -> None:
+        """Take no more bytes, and hold neither memory nor handles until the end. Raises StoreError."""
+
     def complete(self) -> None:
         """Make the file appear, whole. Raises StoreError; the file is then absent."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import resource
 import time
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from outhaul.errors import InvalidRequest, unknown
 from outhaul.store.files import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from datetime import timedelta
 
     from outhaul.data.catalog import Catalog
@@ -33,13 +34,27 @@ COMPRESSIONS = {"gz": "gzip", "zst": "zstd"}
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
-    """What a copy wrote, and what it took; ``peak_rss_bytes`` is of the whole process."""
+class CopiedFile:
+    """One file that a copy wrote; ``sha256`` is in lower-case hexadecimal."""
 
     to: str
     rows: int
     bytes: int
     sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a copy wrote, and what it took.
+
+    ``to`` and ``sha256`` are of the first file, rows and bytes of all; ``peak_rss_bytes`` is of the whole process.
+    """
+
+    to: str
+    rows: int
+    bytes: int
+    sha256: str
+    files: tuple[CopiedFile, ...]
     seconds: float
     peak_rss_bytes: int
 
@@ -66,7 +81,8 @@ class Copying:
     ) -> Copied:
         """Copy a dataset's rows, or those of one SELECT, to the file or S3 object ``to``, whole or not at all.
 
-        An existing file stays as it is until the new one is whole.
+        An existing file stays as it is until the new one is whole. If the options split the rows, the files after the
+        first have a number before their ending: ``orders.csv``, ``orders-00001.csv``.
 
         Raises:
             InvalidRequest: what is asked cannot be done; nothing was read.
@@ -85,27 +101,40 @@ class Copying:
         folder, name = _split(to)
         request = parse_request({"dataset": chosen.name, **_by_ending(name, raw)})
         store = open_store(folder, self.s3_client)
+        names = _numbered(name)
         export = Export(
             self.source_url,
             chosen,
             request,
             tenant=None if chosen.shared else tenant,
             attempt=Attempt("copy"),
-            open_upload=lambda _name, content_type: store.open_upload(name, content_type, replace=True),
+            open_upload=lambda _name, content_type: store.open_upload(next(names), content_type, replace=True),
             limits=Limits(statement_timeout=self.statement_timeout),
             hide_values=self.hide_values,
             with_manifest=False,
         )
         produced = export.run(progress=on_progress)
-        (file,) = produced.files
+        folder = to.removesuffix(name)
+        files = tuple(
+            CopiedFile(folder + name, file.row_count, file.byte_count, file.sha256)
+            for name, file in zip(_numbered(name), produced.files, strict=False)
+        )
         return Copied(
             to,
             produced.rows,
             produced.byte_count,
-            file.sha256,
+            files[0].sha256,
+            files,
             round(time.monotonic() - started, 3),
             resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         )
+
+
+def _numbered(name: str) -> Iterator[str]:
+    """The names of a copy's files."""
+    stem, dot, endings = name.partition(".")
+    yield name
+    yield from (f"{stem}-{number:05}{dot}{endings}" for number in itertools.count(1))
 
 
 def _split(to: str) -> tuple[str, str]:

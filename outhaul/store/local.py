@@ -173,6 +173,8 @@ class LocalUpload:
         self._key = key
         self._path = store.path(key)
         self._hidden = self._path.with_name(uuid4().hex.join(_UNFINISHED))
+        self._published = False
+        self._ended = False
         try:
             with _translated(f"store {key!r}"):
                 self._file = self._open(_OPEN_TRIES)
@@ -194,19 +196,25 @@ class LocalUpload:
         with self._or_nothing():
             return self._file.write(data)
 
+    def finish(self) -> None:
+        """Take no more bytes, and hold no handle until the end. Raises StoreError; nothing is left then."""
+        with self._or_nothing():
+            self._persist()
+
     def complete(self) -> None:
         """Make the file appear, whole and durable. Raises StoreError if that fails or the name is taken."""
         with self._or_nothing():
+            self._persist()
+            self._publish()
+            self._published = not self._replace  # what took the place of another file stays
+            self._sync_folders()
+            self._ended = True
+
+    def _persist(self) -> None:
+        if not self._file.closed:
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
-            self._publish()
-            try:
-                self._sync_folders()
-            except OSError:
-                if not self._replace:
-                    self._path.unlink()
-                raise
 
     def _publish(self) -> None:
         if self._replace:
@@ -235,17 +243,22 @@ class LocalUpload:
                 return
 
     def abort(self) -> None:
-        """Leave nothing behind."""
+        """Leave nothing behind, not even a file that has appeared."""
+        self._ended = True
         # Closing writes what is still buffered, and that may be the very thing that failed.
         with suppress(OSError):
             self._file.close()
         with suppress(OSError):
             self._hidden.unlink()
+        if self._published:
+            self._published = False
+            with suppress(OSError):
+                self._path.unlink()
         self._store.prune(self._path.parent)
 
     @contextmanager
     def _or_nothing(self) -> Iterator[None]:
-        if self._file.closed:
+        if self._ended:
             raise StoreError(f"The upload of {self._key!r} has ended already.")
         try:
             with _translated(f"store {self._key!r}"):

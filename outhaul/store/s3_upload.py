@@ -70,6 +70,8 @@ class S3Upload:
         self._sending: deque[Future[CompletedPartTypeDef]] = deque()
         self._sent: list[CompletedPartTypeDef] = []
         self._executor = ThreadPoolExecutor(IN_FLIGHT, thread_name_prefix="outhaul-upload")
+        self._finished = False
+        self._published = False
         self._ended = False
 
     def write(self, data: bytes | memoryview, /) -> int:
@@ -87,10 +89,20 @@ class S3Upload:
                 rest = rest[len(piece) :]
         return size
 
+    def finish(self) -> None:
+        """Take no more bytes, and hold no memory until the end. Raises StoreError; nothing is left then."""
+        with self._or_nothing():
+            if not self._finished:
+                if self._written:
+                    self._send_part()
+                    self._wait(0)
+                self._executor.shutdown()
+                self._finished = True
+
     def complete(self) -> None:
         """Make the object appear. Raises StoreError, also if the name is taken; no object of ours is there then."""
         with self._or_nothing():
-            if self._upload_id:
+            if self._upload_id and not self._finished:
                 self._send_part()
                 self._wait(0)
             # Servers that do not know conditional requests ignore the header and would overwrite.
@@ -102,11 +114,21 @@ class S3Upload:
                 if not self._arrived():
                     raise
             self._upload_id = None
+            self._published = not self._replace  # what took the place of another file stays
             self._end()
 
     def abort(self) -> None:
-        """Leave nothing behind; waits for parts that are on their way, since they could outlive the upload."""
+        """Leave nothing behind, not even an object that has appeared.
+
+        Waits for parts that are on their way, since they could outlive the upload.
+        """
         self._end()
+        if self._published:
+            self._published = False
+            try:
+                self._client.delete_object(**self._place)
+            except (ClientError, BotoCoreError) as error:
+                log.warning("%s not removed: %s", self._place["Key"], error)
         if not self._upload_id:
             return
         try:

@@ -23,19 +23,23 @@ class MemoryUpload:
         self.data += data
         return len(data)
 
+    def finish(self) -> None:
+        self.store.finished.append(self.name)
+
     def complete(self) -> None:
         self.ended = "complete"
         self.store.files[self.name] = bytes(self.data)
 
     def abort(self) -> None:
-        if self.ended != "complete":
-            self.ended = "aborted"
+        self.ended = "aborted"
+        self.store.files.pop(self.name, None)
 
 
 @dataclass
 class MemoryStore:
     files: dict[str, bytes] = field(default_factory=dict)
     uploads: list[MemoryUpload] = field(default_factory=list)
+    finished: list[str] = field(default_factory=list)
     fail_after: int | None = None
     error: BaseException | None = None
 

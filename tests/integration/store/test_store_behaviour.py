@@ -82,14 +82,47 @@ def test_an_aborted_upload_leaves_nothing(store, size):
     assert not store.exists("a/b/c.csv")
 
 
-def test_abort_after_complete_keeps_the_file(store):
-    upload = store.open_upload("kept", "text/csv")
-    upload.write(bytes(9 * MIB))
+@pytest.mark.parametrize("size", [5, 9 * MIB])
+def test_abort_takes_back_a_file_that_has_appeared(store, size):
+    upload = store.open_upload("back", "text/csv")
+    upload.write(bytes(size))
     upload.complete()
+    assert store.size("back") == size
     upload.abort()
+    assert store.size("back") is None
     with pytest.raises(StoreError, match="has ended"):
         upload.write(b"x")
-    assert store.size("kept") == 9 * MIB
+    put(store, "back", b"of another")
+    upload.abort()
+    assert store.size("back") == len(b"of another")
+
+
+def test_abort_leaves_a_file_that_replaced_another(store):
+    put(store, "kept", b"first")
+    upload = store.open_upload("kept", "text/csv", replace=True)
+    upload.write(b"second")
+    upload.complete()
+    upload.abort()
+    assert b"".join(store.read("kept")) == b"second"
+
+
+@pytest.mark.parametrize("size", [0, 5, 9 * MIB])
+def test_a_finished_file_waits_for_its_completion(store, size):
+    upload = store.open_upload("late", "text/csv")
+    upload.write(bytes(size))
+    upload.finish()
+    assert store.size("late") is None
+    upload.complete()
+    assert store.size("late") == size
+
+
+def test_a_finished_file_can_be_aborted(store):
+    upload = store.open_upload("late", "text/csv")
+    upload.write(bytes(9 * MIB))
+    upload.finish()
+    upload.abort()
+    assert list(store.list()) == []
+    assert store.clean_uploads("", timedelta(0)) == 0
 
 
 @pytest.mark.parametrize("size", [5, 9 * MIB])
