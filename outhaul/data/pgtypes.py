@@ -1,14 +1,16 @@
 """The one table of PostgreSQL's types: how each leaves the database, what Parquet makes of it, how it is printed.
 
 What ADBC does not decode exactly is turned to text by PostgreSQL itself, which is exact. A type that stands nowhere in
-the table travels as text, too.
+the table travels as text, too. An array is a list in Parquet if ADBC decodes its elements exactly. ``docs/types.md`` is
+made from this table.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -25,6 +27,8 @@ MAX_DIGITS = 38  # what readers of Parquet decimals stop at
 # The type's own output function, which a cast to text is not for every type: inet, bpchar and bool print differently.
 OUTPUT = "CASE WHEN {0} IS NOT NULL THEN pg_catalog.format('%s', {0}) END"
 CAST = "CAST({0} AS pg_catalog.text)"
+ENDLESS = "`infinity`, `-infinity`"
+LATE = "what is later than `294247-01-10 04:00:54.775807`"
 # Lists in Parquet have one dimension that starts at 1; other arrays are set aside as text.
 FLAT = "pg_catalog.cardinality({0}) = 0 OR pg_catalog.array_ndims({0}) = 1 AND pg_catalog.array_lower({0}, 1) = 1"
 
@@ -57,6 +61,11 @@ def _uuid(column: pl.Series, target: pl.DataType) -> pl.Series:
     return text.uuid(column).cast(target)
 
 
+def _one_line(column: pl.Series) -> pl.Series:
+    """Documents without their line breaks, which are raw only between the parts of a document."""
+    return column.str.replace_all(r"[\r\n]", " ")
+
+
 @dataclass(frozen=True, slots=True)
 class PgType:
     """How values of one type travel.
@@ -70,7 +79,7 @@ class PgType:
         typed: from the wire to a Polars type; NULL stands for values that the type cannot hold.
         operand: the SQL type that filter values are cast to; without one, values are compared as text.
         project: the SQL that puts a column on the wire; ``json_project``, where JSON needs another.
-        partial: whether there are values that the Polars and Parquet type cannot hold.
+        lacks: the values that the Polars and Parquet type cannot hold, in words.
     """
 
     name: str
@@ -82,7 +91,12 @@ class PgType:
     operand: str = ""
     project: str = "{0}"
     json_project: str = ""
-    partial: bool = False
+    lacks: str = ""
+
+    @property
+    def partial(self) -> bool:
+        """Whether there are values that the Polars and Parquet type cannot hold."""
+        return bool(self.lacks)
 
 
 def _numeric_dtype(typmod: int) -> pl.DataType:
@@ -111,26 +125,28 @@ def _printed(name: str, project: str = OUTPUT) -> PgType:
 
 
 def _document(name: str) -> PgType:
-    return PgType(name, lambda _: True, _always(pl.String()), text.plain, text.plain)
+    return PgType(name, lambda _: True, _always(pl.String()), text.plain, _one_line)
 
 
-def _nested(name: str) -> PgType:
+def _nested(name: str, project: str = CAST) -> PgType:
     return PgType(
         name,
         lambda _: True,
         _always(pl.String()),
         text.plain,
-        text.plain,
-        project=CAST,
+        _one_line,
+        project=project,
         json_project="CAST(pg_catalog.to_json({0}) AS pg_catalog.text)",
     )
 
 
 def _moment(name: str, dtype: pl.DataType, form: Form, json: Form, arrow: Callable[[pa.DataType], bool]) -> PgType:
-    return PgType(name, arrow, _always(dtype), form, json, _timestamp, operand=name, partial=True)
+    return PgType(name, arrow, _always(dtype), form, json, _timestamp, operand=name, lacks=f"{ENDLESS}, {LATE}")
 
 
 TEXT = _printed("text of any other type")
+# What ADBC cannot even name: ranges and their arrays, and types without a binary form.
+UNNAMED = _nested("unnamed", OUTPUT)
 ENUM = _textual("enum", operand="")
 COMPOSITE = _nested("composite")
 ARRAY = _nested("array")
@@ -156,7 +172,7 @@ TYPES: dict[str, PgType] = {
         text.json_numeric,
         _decimal,
         operand="numeric",
-        partial=True,
+        lacks="`NaN`, `Infinity`, `-Infinity`",
     ),
     "text": _textual("text"),
     "varchar": _textual("varchar"),
@@ -166,10 +182,17 @@ TYPES: dict[str, PgType] = {
     "bytea": PgType("bytea", pa.types.is_binary, _always(pl.Binary()), text.bytea, text.json_bytea, operand="bytea"),
     "uuid": PgType("uuid", lambda _: True, _always(pl.String()), text.uuid, text.json_uuid, _uuid, operand="uuid"),
     "date": PgType(
-        "date", pa.types.is_date32, _always(pl.Date()), text.date, text.json_date, _date, operand="date", partial=True
+        "date", pa.types.is_date32, _always(pl.Date()), text.date, text.json_date, _date, operand="date", lacks=ENDLESS
     ),
     "time": PgType(
-        "time", pa.types.is_time64, _always(pl.Time()), text.time, text.json_time, _time, operand="time", partial=True
+        "time",
+        pa.types.is_time64,
+        _always(pl.Time()),
+        text.time,
+        text.json_time,
+        _time,
+        operand="time",
+        lacks="`24:00:00`",
     ),
     "timestamp": _moment(
         "timestamp", pl.Datetime("us"), text.timestamp, text.json_timestamp, lambda t: t == pa.timestamp("us")
@@ -183,18 +206,6 @@ TYPES: dict[str, PgType] = {
     ),
     "json": _document("json"),
     "jsonb": _document("jsonb"),
-}
-
-# Element types of arrays that are lists in Parquet.
-LISTS: dict[str, pl.DataType] = {
-    "_bool": pl.Boolean(),
-    "_int2": pl.Int16(),
-    "_int4": pl.Int32(),
-    "_int8": pl.Int64(),
-    "_float4": pl.Float32(),
-    "_float8": pl.Float64(),
-    "_text": pl.String(),
-    "_varchar": pl.String(),
 }
 
 
@@ -225,17 +236,25 @@ class LiveColumn:
             return ARRAY
         if pa.types.is_struct(self.arrow):
             return COMPOSITE
+        if self.typname.startswith("unnamed<"):
+            return UNNAMED
         listed = TYPES.get(self.typname)
         if listed is not None:
             return listed if listed.arrow(self.arrow) else TEXT
         return ENUM if pa.types.is_string(self.arrow) else TEXT
 
     @property
+    def element(self) -> LiveColumn | None:
+        """The elements of an array that can be a list; its type modifier is not known."""
+        if not pa.types.is_list(self.arrow):
+            return None
+        element = LiveColumn.of(self.arrow.value_field)
+        return element if element.type.project == "{0}" else None
+
+    @property
     def dtype(self) -> pl.DataType:
         """The Polars type that holds the column's values."""
-        if self.type is ARRAY and self.typname in LISTS:
-            return pl.List(LISTS[self.typname])
-        return self.type.dtype(self.typmod)
+        return pl.List(self.element.dtype) if self.element else self.type.dtype(self.typmod)
 
     @property
     def pg(self) -> str:
@@ -243,7 +262,9 @@ class LiveColumn:
         if self.typname == "numeric" and self.typmod >= 0:
             precision, scale = (self.typmod - 4) >> 16 & 0xFFFF, ((self.typmod - 4 & 0x7FF) ^ 1024) - 1024
             return f"numeric({precision},{scale})"
-        return self.typname.removeprefix("_") + ("[]" if self.type is ARRAY else "")
+        if self.type is ARRAY and self.typname.startswith("_"):
+            return self.typname[1:] + "[]"
+        return self.typname
 
     def printed(self, sql: str) -> str:
         """The SQL for the column's values as text."""
@@ -259,6 +280,8 @@ class LiveColumn:
         live = self.dtype
         if promised in (live, pl.String()):
             return True
+        if isinstance(promised, pl.List):
+            return self.element is not None and self.element.fits(_instance(promised.inner))
         if live.is_integer() and promised.is_signed_integer():
             return _bits(live) <= _bits(promised)
         if isinstance(promised, pl.Decimal) and self.type is TYPES["numeric"]:
@@ -266,6 +289,40 @@ class LiveColumn:
                 return True
             return live.scale <= promised.scale and live.precision - live.scale <= promised.precision - promised.scale
         return False
+
+    def convert(self, wire: pl.Series, dtype: pl.DataType) -> pl.Series:
+        """From the wire to a type that fits; NULL stands for values that it cannot hold."""
+        if dtype == pl.String:
+            return self.type.text(wire)
+        if not isinstance(dtype, pl.List):
+            return self.type.typed(wire, dtype)
+        assert self.element is not None
+        if wire.dtype == dtype and self.element.type.text is text.plain:
+            return wire
+        lists = wire.to_arrow()
+        elements = pl.Series(lists.values)
+        converted = self.element.convert(elements, _instance(dtype.inner))
+        offsets, missing = lists.offsets.to_numpy(), lists.is_null().to_numpy(zero_copy_only=False)
+        if converted.null_count() > elements.null_count():
+            # A list without one of its elements would be another value: it is lost as a whole.
+            lost = (converted.is_null() & elements.is_not_null()).arg_true().to_numpy()
+            lost = lost[(lost >= offsets[0]) & (lost < offsets[-1])]
+            missing = missing.copy()
+            missing[np.searchsorted(offsets, lost, side="right") - 1] = True
+        rebuilt = pa.LargeListArray.from_arrays(pa.array(offsets), converted.to_arrow(), mask=pa.array(missing))
+        return pl.Series(wire.name, rebuilt, dtype=dtype)
+
+    def words(self, wire: pl.Series) -> pl.Series:
+        """Values from the wire as text for messages; elements of lists stand there without quotes."""
+        if not isinstance(wire.dtype, pl.List):
+            return self.type.text(wire)
+        texts = self.convert(wire, pl.List(pl.String()))
+        return "{" + texts.list.eval(pl.element().fill_null("NULL")).list.join(",") + "}"
+
+
+def _instance(dtype: Any) -> pl.DataType:
+    made: pl.DataType = dtype() if isinstance(dtype, type) else dtype
+    return made
 
 
 def _bits(dtype: pl.DataType) -> int:

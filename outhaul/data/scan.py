@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from outhaul.data.catalog import Dataset
+    from outhaul.data.contract import Column
     from outhaul.domain.request import Query
 
 BATCH_BYTES = 8 << 20  # larger ones cost memory and are no faster
@@ -78,38 +79,42 @@ def plan(
     sql.check_query(dtypes, query)
     chosen = query.columns or list(dtypes)
     needed = {*chosen, *query.filter_columns(), *(key.column for key in query.sort)}
-    notes = _compare(dataset, live, needed)
+    notes = compare(dataset, live, needed)
     columns, projections = [], []
     for i, name in enumerate(chosen):
-        column, promised = live[name], dataset.rules.columns.get(name)
-        dtype: pl.DataType = dtypes[name]
-        if as_text and (column.type.partial or dtype.is_nested()):
-            dtype = pl.String()
+        column = planned(i, live[name], dtypes[name], dataset.rules.columns.get(name), as_text=as_text)
         main, aside = projection(
-            column, format_, sql.quote_name(name), as_list=format_ is Format.PARQUET and dtype.is_nested()
+            column.live, format_, sql.quote_name(name), as_list=format_ is Format.PARQUET and column.dtype.is_nested()
         )
-        projections.append(f"{main} AS c{i}")
+        projections.append(f"{main} AS {column.wire}")
         if aside:
+            column = replace(column, aside=f"x{i}")
             projections.append(f"{aside} AS x{i}")
-        columns.append(
-            PlannedColumn(
-                name,
-                f"c{i}",
-                f"x{i}" if aside else None,
-                column,
-                dtype,
-                nullable=promised is None or promised.nullable,
-                description=promised.description if promised else "",
-            )
-        )
+        columns.append(column)
     return Plan(tuple(columns), sql.compile_read(dataset, query, live, dtypes, projections, tenant=tenant), notes)
 
 
-def frames(session: Session, planned: Plan, *, batch_bytes: int = BATCH_BYTES) -> Generator[pl.DataFrame]:
+def planned(at: int, live: LiveColumn, dtype: pl.DataType, promised: Column | None, *, as_text: bool) -> PlannedColumn:
+    """The column that stands at place ``at`` of the result, with nothing set aside.
+
+    Args:
+        at: its place.
+        live: what the source has.
+        dtype: what it is to be.
+        promised: what the contract says of it.
+        as_text: types of which Parquet cannot hold every value are to be text as a whole.
+    """
+    if as_text and (live.type.partial or dtype.is_nested()):
+        dtype = pl.String()
+    nullable, description = (promised.nullable, promised.description) if promised else (True, "")
+    return PlannedColumn(live.name, f"c{at}", None, live, dtype, nullable=nullable, description=description)
+
+
+def frames(session: Session, plan: Plan, *, batch_bytes: int = BATCH_BYTES) -> Generator[pl.DataFrame]:
     """Stream the rows in wire form: one frame a batch, decoded ahead while the caller works. Raises SourceError."""
-    session.set(planned.compiled.settings)
+    session.set(plan.compiled.settings)
     return prefetch(
-        (_wire(batch) for batch in session.read(planned.compiled.sql, batch_bytes=batch_bytes)), stop=session.cancel
+        (_wire(batch) for batch in session.read(plan.compiled.sql, batch_bytes=batch_bytes)), stop=session.cancel
     )
 
 
@@ -139,11 +144,11 @@ def scan_postgres(
             pushed["limit"] = min(n_rows, query.limit) if query.limit is not None else n_rows
         left = n_rows
         with Session(url, name=name, limits=limits) as session:
-            planned = plan(session, dataset, query.model_copy(update=pushed), Format.PARQUET, tenant)
+            pushed_plan = plan(session, dataset, query.model_copy(update=pushed), Format.PARQUET, tenant)
             tally = Tally("fail")
-            with closing(frames(session, planned)) as read:
+            with closing(frames(session, pushed_plan)) as read:
                 for frame in read:
-                    typed = typed_frame(planned.columns, frame, tally)
+                    typed = typed_frame(pushed_plan.columns, frame, tally)
                     if predicate is not None:
                         typed = typed.filter(predicate)
                     if left is not None:
@@ -168,8 +173,12 @@ def _live(session: Session, dataset: Dataset) -> dict[str, LiveColumn]:
     return live
 
 
-def _compare(dataset: Dataset, live: dict[str, LiveColumn], needed: set[str]) -> tuple[str, ...]:
-    """Judge drift: a needed column that is gone or retyped is an error, anything else is worth a note."""
+def compare(dataset: Dataset, live: dict[str, LiveColumn], needed: set[str]) -> tuple[str, ...]:
+    """Judge drift: a needed column that is gone or retyped is an error, anything else is worth a note.
+
+    Raises:
+        ContractViolation: naming every such column.
+    """
     promised = dataset.rules.columns
     problems: list[str] = []
     notes: list[str] = []
@@ -192,19 +201,21 @@ def _compare(dataset: Dataset, live: dict[str, LiveColumn], needed: set[str]) ->
 
 def _wire(batch: pa.RecordBatch) -> pl.DataFrame:
     frame = pl.from_arrow(
-        pa.RecordBatch.from_arrays([_plain(column) for column in batch.columns], names=batch.schema.names)
+        pa.RecordBatch.from_arrays(
+            [column.cast(_plain(column.type)) for column in batch.columns], names=batch.schema.names
+        )
     )
     if not isinstance(frame, pl.DataFrame):
         raise SourceError("The source database sent no columns.")
     return frame
 
 
-def _plain(column: pa.Array) -> pa.Array:
-    """Strip what Polars cannot hold: extension types become their storage, points in time their bare counts."""
-    if isinstance(column, pa.ExtensionArray):
-        column = column.storage
-    if pa.types.is_date32(column.type):
-        return column.view(pa.int32())
-    if pa.types.is_timestamp(column.type) or pa.types.is_time64(column.type):
-        return column.view(pa.int64())
-    return column
+def _plain(kind: Any) -> Any:
+    """What Polars can hold: extension types become their storage, points in time their bare counts."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind.storage_type
+    if pa.types.is_date32(kind):
+        return pa.int32()
+    if pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
+        return pa.int64()
+    return pa.list_(_plain(kind.value_type)) if pa.types.is_list(kind) else kind

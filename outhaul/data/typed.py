@@ -28,18 +28,16 @@ class Tally:
         self.policy = policy
         self.replaced: Counter[str] = Counter()
 
-    def settle(self, column: PlannedColumn, printed: pl.Series, lost: pl.Series) -> None:
-        """Judge the values of ``printed`` where ``lost`` holds. Raises UnrepresentableValue unless they become NULL."""
-        count = int(lost.sum())
-        if not count:
+    def settle(self, column: PlannedColumn, lost: pl.Series) -> None:
+        """Judge values that the type cannot hold, as text. Raises UnrepresentableValue unless they become NULL."""
+        if lost.is_empty():
             return
         if self.policy != "null":
-            example = printed.filter(lost)[0]
             raise UnrepresentableValue(
-                f"Column {column.name!r} holds {example}, which {column.dtype} cannot hold. "
+                f"Column {column.name!r} holds {lost[0]}, which {column.dtype} cannot hold. "
                 "Ask for unrepresentable=null or unrepresentable=text, or leave the column out."
             )
-        self.replaced[column.name] += count
+        self.replaced[column.name] += len(lost)
 
 
 def typed_frame(columns: Iterable[PlannedColumn], frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
@@ -50,23 +48,21 @@ def typed_frame(columns: Iterable[PlannedColumn], frame: pl.DataFrame, tally: Ta
 def typed(column: PlannedColumn, frame: pl.DataFrame, tally: Tally) -> pl.Series:
     """One column in its promised type. Raises UnrepresentableValue."""
     wire = frame[column.wire]
-    form = column.live.type
-    if column.dtype == pl.String:
-        return named(column, form.text, wire)
-    value = named(column, lambda series: form.typed(series, column.dtype), wire)
+    value = _convert(column, wire)
     if column.aside:
-        aside = frame[column.aside]
-        tally.settle(column, aside, aside.is_not_null())
-    elif form.partial and value.null_count() > wire.null_count():
-        tally.settle(column, named(column, form.text, wire), value.is_null() & wire.is_not_null())
+        tally.settle(column, frame[column.aside].drop_nulls())
+    if value.null_count() > wire.null_count():
+        tally.settle(column, named(column, column.live.words, wire.filter(value.is_null() & wire.is_not_null())))
     return value
 
 
 def checkable(column: PlannedColumn, frame: pl.DataFrame) -> pl.Series:
     """One column as its contract's checks see it; NULL stands for values that the type cannot hold."""
-    form = column.live.type
-    convert = form.text if column.dtype == pl.String else lambda series: form.typed(series, column.dtype)
-    return named(column, convert, frame[column.wire]).alias(column.name)
+    return _convert(column, frame[column.wire]).alias(column.name)
+
+
+def _convert(column: PlannedColumn, wire: pl.Series) -> pl.Series:
+    return named(column, lambda series: column.live.convert(series, column.dtype), wire)
 
 
 def named(column: PlannedColumn, convert: Callable[[pl.Series], pl.Series], series: pl.Series) -> pl.Series:
