@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 from psycopg import sql
+from s3_server import juicefs, moto
 
 from outhaul.stack.postgres import EmbeddedPostgres
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "300"}
 TEMPLATE = "outhaul_template"
+__all__ = ["juicefs", "moto"]
 _numbers = count(1)
 
 

@@ -31,6 +31,31 @@ class Select:
 
 
 @dataclass(frozen=True, slots=True)
+class Lake:
+    """Rows of Parquet files.
+
+    Attributes:
+        path: one file, a folder with all ``*.parquet`` below it, or a pattern such as ``/lake/orders/**/*.parquet``; of
+            this machine, or ``s3://bucket/...``. Nothing is looked for before a request needs it.
+        hive: folders named ``year=2026`` below the path are columns: text, unless the contract says otherwise.
+    """
+
+    path: str
+    hive: bool = True
+
+    def __post_init__(self) -> None:
+        scheme, separator, rest = self.path.rpartition("://")
+        if not rest.strip("/") or "\x00" in rest:
+            raise InvalidRequest("lake", f"{self.path!r} names no file or folder")
+        if separator and scheme != "s3":
+            raise InvalidRequest("lake", f"{self.path!r}: only s3:// and paths of this machine can be read")
+        if separator and any(char in "*?[" for char in rest.partition("/")[0]):
+            raise InvalidRequest("lake", f"{self.path!r}: the bucket's name cannot be a pattern")
+        if any("**" in part and part != "**" for part in rest.split("/")):
+            raise InvalidRequest("lake", f"{self.path!r}: ** stands for whole folders, as in orders/**/*.parquet")
+
+
+@dataclass(frozen=True, slots=True)
 class Dataset:
     """Rows that may be asked for.
 
@@ -45,7 +70,7 @@ class Dataset:
     """
 
     name: str
-    source: Table | Select
+    source: Table | Select | Lake
     contract: type[DataFrameModel] | None
     tenant: str | None = None
     shared: bool = False

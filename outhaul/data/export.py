@@ -8,8 +8,10 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from outhaul.data.catalog import Lake
 from outhaul.data.contract import Enforcer, violation
 from outhaul.data.csv_writer import guarded
+from outhaul.data.lake import LakeReader
 from outhaul.data.parts import Parts
 from outhaul.data.query import check_options, check_request
 from outhaul.data.reader import PostgresReader
@@ -47,7 +49,7 @@ class Export:
     """One attempt at an export.
 
     Args:
-        url: libpq URI of the source database.
+        url: libpq URI of the source database; a lake needs none.
         dataset: what to read from.
         request: which rows and columns, in which format.
         tenant: the asking tenant's value of the dataset's tenant column; None for a shared dataset.
@@ -86,10 +88,14 @@ class Export:
         options = request.options
         self._tally = Tally(options.unrepresentable if isinstance(options, ParquetOptions) else "fail")
         as_text = self._tally.policy == "text"
-        name = f"outhaul:{attempt.job}:{attempt.attempt}"
-        self._reader: Reader = PostgresReader(
-            url, dataset, request, tenant=tenant, as_text=as_text, name=name, limits=limits or Limits()
-        )
+        self._reader: Reader
+        if isinstance(dataset.source, Lake):
+            self._reader = LakeReader(dataset, dataset.source, request, tenant=tenant, as_text=as_text)
+        else:
+            name = f"outhaul:{attempt.job}:{attempt.attempt}"
+            self._reader = PostgresReader(
+                url, dataset, request, tenant=tenant, as_text=as_text, name=name, limits=limits or Limits()
+            )
         self._parts: Parts | None = None
         self._manifest_upload: Upload | None = None
         self._ran = threading.Event()

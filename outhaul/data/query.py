@@ -5,7 +5,7 @@ What a filter means, the same for every source:
 - A comparison with NULL is false. ``!=``, ``not_in`` and ``not`` are the exact opposite of ``=``, ``in`` and of what
   they negate, so they keep rows whose value is NULL.
 - Text is compared and sorted by code point (PostgreSQL's collation "C"), case-sensitively but for ``icontains``. Which
-  letters beyond ASCII ``icontains`` takes for the same is up to the database's collation. A
+  letters beyond ASCII ``icontains`` takes for the same is up to the database's collation; for a lake, to Unicode. A
   column promised as text whose live type is another one is compared as the text it prints.
 - NaN equals itself and is larger than every other number.
 - ``on``, ``before`` and ``after`` speak of whole days of ``zone`` (UTC unless named); a column without time zone is
@@ -25,7 +25,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.sql import quoted_name
 
 from outhaul.data import values
-from outhaul.data.catalog import Select, Table
+from outhaul.data.catalog import Lake, Select, Table
 from outhaul.data.sqltext import one_select
 from outhaul.domain.options import CsvOptions
 from outhaul.domain.request import DAY_OPS, NULL_OPS, And, Comparison, Not, Op, Or
@@ -122,7 +122,7 @@ class Compiled:
     settings: dict[str, str]
 
 
-def compile_source(source: Table | Select) -> str:
+def compile_source(source: Table | Select | Lake) -> str:
     """All columns of a source, for describing it."""
     return str(sa.select(sa.text("*")).select_from(_relation(source)).compile(dialect=DIALECT))
 
@@ -264,7 +264,9 @@ def _quote_type(name: str) -> str:
     return f'"{name}"'
 
 
-def _relation(source: Table | Select) -> sa.FromClause:
+def _relation(source: Table | Select | Lake) -> sa.FromClause:
+    if isinstance(source, Lake):
+        raise InvalidRequest("source", "a lake is not read with SQL")
     if isinstance(source, Table):
         schema, _, name = source.name.rpartition(".")
         return sa.table(quoted_name(name, quote=True), schema=quoted_name(schema, quote=True) if schema else None)
