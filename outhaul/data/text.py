@@ -73,24 +73,34 @@ def bytea(column: pl.Series) -> pl.Series:
 def uuid(column: pl.Series) -> pl.Series:
     """Print the usual five groups in lower case."""
     present = column.drop_nulls()
-    count = len(present)
-    raw = np.frombuffer(b"".join(present), dtype=np.uint8).reshape(count, 16)
-    out = np.full((count, 36), ord("-"), dtype=np.uint8)
-    out[:, _UUID_DIGITS] = _HEX[raw].view(np.uint8).reshape(count, 32)
-    offsets = np.arange(0, 36 * (count + 1), 36, dtype=np.int64)
-    text = pl.Series(
-        column.name,
-        pl.from_arrow(pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(out))),
-        dtype=pl.String,
-    )
-    if count == len(column):
+    raw = present.to_arrow().cast(pa.binary(16))
+    numbers = np.frombuffer(raw.buffers()[1], dtype=">u2", count=8 * len(raw), offset=16 * raw.offset)
+    digits = _HEX[numbers].view(np.uint8).reshape(len(raw), 32)
+    out = np.full((len(raw), 36), ord("-"), dtype=np.uint8)
+    for at, (start, end) in _UUID_GROUPS.items():
+        out[:, at : at + end - start] = digits[:, start:end]
+    return _back(_fixed(out), column)
+
+
+_HEX = np.array([f"{pair:04x}" for pair in range(1 << 16)], dtype="S4").view("<u4").reshape(1 << 16)
+_UUID_GROUPS = {0: (0, 8), 9: (8, 12), 14: (12, 16), 19: (16, 20), 24: (20, 32)}
+
+
+def _fixed(chars: np.ndarray) -> pl.Series:
+    """Text of rows of ASCII characters."""
+    count, width = chars.shape
+    offsets = np.arange(0, width * (count + 1), width, dtype=np.int64)
+    array = pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(chars))
+    return pl.Series(array, dtype=pl.String)
+
+
+def _back(text: pl.Series, column: pl.Series) -> pl.Series:
+    """Text of the values of ``column``, with its NULLs between them."""
+    text = text.alias(column.name)
+    if len(text) == len(column):
         return text
     where = column.is_not_null().arg_true()
     return pl.Series(column.name, [None], dtype=pl.String).new_from_index(0, len(column)).scatter(where, text)
-
-
-_HEX = np.array([f"{byte:02x}" for byte in range(256)], dtype="S2").view("<u2").reshape(256)
-_UUID_DIGITS = [at for at in range(36) if at not in {8, 13, 18, 23}]
 
 
 def date(column: pl.Series) -> pl.Series:
@@ -195,9 +205,7 @@ def json_bytea(column: pl.Series) -> pl.Series:
 
 def _timestamp(column: pl.Series, separator: Literal[" ", "T"], zone: str) -> pl.Series:
     usual = column.is_between(YEAR_1_DAY * DAY_US, YEAR_10000_DAY * DAY_US, closed="left")
-    text = _trim(column.set(~usual, 0).cast(pl.Datetime("us")).cast(pl.String))
-    if separator != " ":
-        text = text.str.replace(" ", separator, literal=True)
+    text = _back(_trim(_fixed(_moment(column.set(~usual, 0).drop_nulls().to_numpy(), separator))), column)
     if zone:
         text = text + zone
 
@@ -212,6 +220,38 @@ def _timestamp(column: pl.Series, separator: Literal[" ", "T"], zone: str) -> pl
         return f"{day}{separator}{clock}{fraction}{zone}{era}"
 
     return _replace(text, ~usual, column, unusual)
+
+
+def _moment(us: np.ndarray, separator: str) -> np.ndarray:
+    """``2026-02-03 04:05:06.789000`` for years of four digits, as rows of ASCII characters."""
+    days = us // DAY_US
+    rest = us - days * DAY_US
+    seconds = rest // 1_000_000
+    micros = rest - seconds * 1_000_000
+    minutes, hundreds = seconds // 60, micros // 100
+    hours = minutes // 60
+    different, places = np.unique(days, return_inverse=True)
+    out = np.empty(len(us), dtype=_MOMENT)
+    out.view("S26")[:] = f"0000-00-00{separator}00:00:00.000000".encode()
+    out["day"] = different.astype("datetime64[D]").astype("S10").view("V10")[places]
+    out["hour"] = _PAIRS[hours]
+    out["minute"] = _PAIRS[minutes - hours * 60]
+    out["second"] = _PAIRS[seconds - minutes * 60]
+    out["hundreds"] = _FOURS[hundreds]
+    out["micros"] = _PAIRS[micros - hundreds * 100]
+    return out.view(np.uint8).reshape(len(us), 26)
+
+
+_PAIRS = np.array([f"{number:02}" for number in range(100)], dtype="S2").view("<u2")
+_FOURS = np.array([f"{number:04}" for number in range(10_000)], dtype="S4").view("<u4")
+_MOMENT = np.dtype(
+    {
+        "names": ["day", "hour", "minute", "second", "hundreds", "micros"],
+        "formats": ["V10", "<u2", "<u2", "<u2", "<u4", "<u2"],
+        "offsets": [0, 11, 14, 17, 20, 24],
+        "itemsize": 26,
+    }
+)
 
 
 def _date(days: int) -> str:

@@ -137,7 +137,8 @@ def test_copy_needs_no_queue(stack, tmp_path):
         del stack.env["PREFECT_API_URL"]
     assert copied["rows"] == pq.read_metadata(tmp_path / "ua.parquet").num_rows == UNITED
     assert copied["sha256"] == hashlib.sha256((tmp_path / "ua.parquet").read_bytes()).hexdigest()
-    assert set(copied) == {"to", "rows", "bytes", "sha256", "seconds", "peak_rss_bytes"}
+    assert set(copied) == {"to", "rows", "bytes", "sha256", "files", "seconds", "peak_rss_bytes"}
+    assert copied["files"] == [{key: copied[key] for key in ("to", "rows", "bytes", "sha256")}]
 
 
 @pytest.mark.parametrize(
