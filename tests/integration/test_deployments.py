@@ -12,6 +12,7 @@ import pytest
 
 from outhaul.stack.child import Child
 from outhaul.stack.components import api_url, components, environment
+from outhaul.store.local import LocalStore
 
 BOOTSTRAP = [sys.executable, "-m", "deployments.bootstrap"]
 
@@ -53,8 +54,29 @@ def test_bootstrap_twice(prefect):
             (schedule,) = sweep["schedules"]
             assert (schedule["slug"], schedule["active"]) == ("every-minute", True)
             assert (schedule["schedule"]["cron"], schedule["schedule"]["timezone"]) == ("* * * * *", "UTC")
+            clean = api.get("deployments/name/clean/clean").json()
+            assert (clean["work_pool_name"], clean["entrypoint"]) == ("maintenance", "flows.clean.clean")
+            assert [each["schedule"]["cron"] for each in clean["schedules"]] == ["17 * * * *"]
             if round_ == 1:  # an operator's change in Prefect's own interface is put right by the next round
                 api.patch("work_pools/exports", json={"concurrency_limit": None}).raise_for_status()
+
+
+def test_clean_takes_what_nobody_works_on(prefect, tmp_path):
+    store = LocalStore(tmp_path)
+    for name in ("fresh", "stale"):
+        upload = store.open_upload(f"t/{name}.csv", "text/csv")
+        upload.write(b"half")
+        upload.finish()
+    whole = store.open_upload("t/whole.csv", "text/csv")
+    whole.write(b"x")
+    whole.complete()
+    fresh, stale = sorted((tmp_path / "t").glob(".outhaul-*"), key=os.path.getmtime)
+    os.utime(stale, (0, 0))
+    env = {**prefect, "OUTHAUL_STORE_URL": tmp_path.as_uri()}
+    program = "from flows.clean import clean; print('removed', clean())"
+    done = subprocess.run([sys.executable, "-c", program], env=env, check=True, capture_output=True, text=True)
+    assert "removed 1" in done.stdout
+    assert {path.name for path in (tmp_path / "t").iterdir()} == {fresh.name, "whole.csv"}
 
 
 @pytest.mark.parametrize(
