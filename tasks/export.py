@@ -55,10 +55,14 @@ def settle(app: App, job: Job, produced: Produced) -> Job:
     rows = "\n".join(
         f"| `{file.s3_key}` | {file.row_count:,} | {file.byte_count:,} | `{file.sha256}` |" for file in produced.files
     )
+    replaced = "".join(
+        f"- column `{name}`: {count:,} values became NULL\n" for name, count in produced.replaced.items()
+    )
+    notes = "".join(f"- {note}\n" for note in produced.notes)
     create_markdown_artifact(
         f"### {done.dataset} for {done.tenant}: {done.rows_written:,} rows\n\n"
         f"Store: `{app.store_url}`, manifest: `{done.s3_key}`\n\n"
-        f"| file | rows | bytes | SHA-256 |\n|---|---:|---:|---|\n{rows}\n",
+        f"| file | rows | bytes | SHA-256 |\n|---|---:|---:|---|\n{rows}\n\n{replaced}{notes}",
         key=f"export-{done.id}",
         description=f"Files of job {done.id}, attempt {done.attempt}",
     )

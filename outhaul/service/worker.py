@@ -145,7 +145,11 @@ class Worker:
 
     def settle(self, job: Job, produced: Produced, *, actor: str) -> Job:
         """Record the success. Raises LeaseLost when another attempt owns the job by now."""
-        if not self.jobs.complete(job, produced.files, manifest_key=produced.manifest_key, actor=actor):
+        said = {"replaced": produced.replaced, "notes": list(produced.notes)}
+        remarks = {name: value for name, value in said.items() if value}
+        if not self.jobs.complete(
+            job, produced.files, manifest_key=produced.manifest_key, actor=actor, remarks=remarks
+        ):
             raise LeaseLost("another attempt has taken this job over; its result counts")
         return self.jobs.get(job.id)
 

@@ -104,15 +104,26 @@ class JobStore:
             answer: bool | None = connection.execute(query("job_renew"), params).scalar_one_or_none()
         return answer
 
-    def complete(self, job: Job, stored: Sequence[StoredFile], *, manifest_key: str, actor: str) -> bool:
-        """Record the files and the end in one transaction; False when another attempt owns the job by now."""
+    def complete(
+        self,
+        job: Job,
+        stored: Sequence[StoredFile],
+        *,
+        manifest_key: str,
+        actor: str,
+        remarks: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """Record the files and the end in one transaction; False when another attempt owns the job by now.
+
+        ``remarks`` stand in the history with the counts: what the asker should know of a success.
+        """
         rows, size = sum(f.row_count for f in stored), sum(f.byte_count for f in stored)
         with transaction(self.engine) as connection:
             done = self._move(
                 connection,
                 Event.COMPLETE,
                 actor,
-                detail={"rows": rows, "bytes": size, "files": len(stored)},
+                detail={"rows": rows, "bytes": size, "files": len(stored), **(remarks or {})},
                 id=job.id,
                 attempt=job.attempt,
                 rows=rows,

@@ -86,7 +86,8 @@ def test_a_claim_is_for_the_generation_and_run_that_were_admitted(jobs, ask):
 
 
 def test_completion_records_files_and_counts_together(jobs, insights, claimed):
-    assert jobs.complete(claimed, [FILE], manifest_key="UA/x/1-1/manifest.json", actor="w1")
+    remarks = {"replaced": {"d": 2}}
+    assert jobs.complete(claimed, [FILE], manifest_key="UA/x/1-1/manifest.json", actor="w1", remarks=remarks)
     job = jobs.get(claimed.id)
     assert (job.status, job.rows_written, job.byte_count) == ("completed", 3, 30)
     assert job.lease_expiry is job.lease_owner is None
@@ -98,6 +99,7 @@ def test_completion_records_files_and_counts_together(jobs, insights, claimed):
         ("claim", "queued", "processing"),
         ("complete", "processing", "completed"),
     ]
+    assert insights.events(job.id)[-1].detail == {"rows": 3, "bytes": 30, "files": 1, "replaced": {"d": 2}}
 
 
 def test_a_late_completion_is_refused_and_leaves_no_file(jobs, insights, claimed, engine):
