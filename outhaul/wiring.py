@@ -135,7 +135,7 @@ class App:
         from outhaul.service.copying import Copying
 
         return Copying(
-            self.source_url,
+            lambda: self.source_url,
             timedelta(seconds=self.settings.statement_timeout_seconds),
             self.settings.hide_values,
             self._s3_client,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import getpass
+import signal
 import sys
-from typing import Annotated
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -23,8 +25,13 @@ from outhaul.cli.parameters import (
 )
 from outhaul.cli.watching import watch
 from outhaul.domain.job import Format, Priority, Status
-from outhaul.errors import InvalidRequest, unknown
+from outhaul.errors import Interrupted, InvalidRequest, unknown
 from outhaul.wiring import outhaul
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from outhaul.service.copying import Copying, Interrupt
 
 
 def request(
@@ -140,15 +147,50 @@ def copy(
 ) -> None:
     """Copy rows straight to a file, without queue or Prefect; an existing file is replaced only by a whole one."""
     raw = {"format": format_, "query": read_query(where, columns, sort, limit), "options": read_options(option)}
-    with outhaul() as oh, console.CopyProgress() as progress:
+    with outhaul() as oh, console.CopyProgress() as progress, ends_in_order(oh.copying) as interrupt:
         copied = oh.copying.copy(
-            lambda: oh.catalog, dataset=dataset, sql=sql, tenant=tenant, to=to, raw=raw, on_progress=progress
+            lambda: oh.catalog,
+            dataset=dataset,
+            sql=sql,
+            tenant=tenant,
+            to=to,
+            raw=raw,
+            on_progress=progress,
+            interrupt=interrupt,
         )
     if json:
         console.print_json(copied)
     else:
         for file in copied.files:
             sys.stdout.write(f"{file.rows:,} rows, {file.bytes:,} bytes, sha256 {file.sha256}: {file.to}\n")
+
+
+@contextmanager
+def ends_in_order(copying: Copying) -> Iterator[Interrupt]:
+    """Let Ctrl-C and SIGTERM end a copy between two steps; a second one ends it at once.
+
+    An exception out of the blue would be lost in Polars, which takes over SIGINT while it works. ``copying`` has
+    brought Polars in, so these handlers come after its own.
+    """
+    del copying
+    from outhaul.service.copying import Interrupt
+
+    interrupt, received = Interrupt(), [0]
+
+    def end(number: int, _: object) -> None:
+        received[0] = number
+        signal.signal(number, signal.SIG_DFL)
+        interrupt.now()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield interrupt
+    except Interrupted as error:
+        sys.stderr.write(f"outhaul: {error.message}\n")
+        sys.exit(128 + received[0])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 COMMANDS = (request, jobs, job, cancel, retry, hold, copy, sweep)

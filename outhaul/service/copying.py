@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import itertools
 import resource
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outhaul.data.catalog import ad_hoc
+from outhaul.data.catalog import Lake, ad_hoc
 from outhaul.data.export import Attempt, Export
 from outhaul.data.session import Limits
 from outhaul.domain.job import Format
 from outhaul.domain.request import parse_request
-from outhaul.errors import InvalidRequest, unknown
+from outhaul.errors import Interrupted, InvalidRequest, unknown
 from outhaul.store.files import open_store
 
 if TYPE_CHECKING:
@@ -59,11 +60,29 @@ class Copied:
     peak_rss_bytes: int
 
 
+class Interrupt:
+    """Ends a copy early, and in order."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.cancel: Callable[[], None] = lambda: None
+
+    def now(self) -> None:
+        """Have the copy end soon. Safe in a signal handler: another thread takes the locks."""
+        self.asked = True
+        threading.Thread(target=self.cancel, name="outhaul interrupt", daemon=True).start()
+
+    def check(self) -> None:
+        """Raise Interrupted if that was asked."""
+        if self.asked:
+            raise Interrupted("the copy was interrupted")
+
+
 @dataclass(frozen=True, slots=True)
 class Copying:
     """Copies rows to one file."""
 
-    source_url: str
+    source_url: Callable[[], str]
     statement_timeout: timedelta
     hide_values: bool
     s3_client: Callable[[], Any] | None
@@ -78,6 +97,7 @@ class Copying:
         to: str,
         raw: Mapping[str, Any],
         on_progress: Callable[[int, int | None], None],
+        interrupt: Interrupt | None = None,
     ) -> Copied:
         """Copy a dataset's rows, or those of one SELECT, to the file or S3 object ``to``, whole or not at all.
 
@@ -86,7 +106,7 @@ class Copying:
 
         Raises:
             InvalidRequest: what is asked cannot be done; nothing was read.
-            ExportError: reading or writing broke off.
+            ExportError: reading or writing broke off; Interrupted, if ``interrupt`` did it.
         """
         started = time.monotonic()
         if (dataset is None) == (sql is None):
@@ -103,7 +123,7 @@ class Copying:
         store = open_store(folder, self.s3_client)
         names = _numbered(name)
         export = Export(
-            self.source_url,
+            "" if isinstance(chosen.source, Lake) else self.source_url(),
             chosen,
             request,
             tenant=None if chosen.shared else tenant,
@@ -113,7 +133,9 @@ class Copying:
             hide_values=self.hide_values,
             with_manifest=False,
         )
-        produced = export.run(progress=on_progress)
+        interrupt = interrupt or Interrupt()
+        interrupt.cancel = export.cancel
+        produced = export.run(progress=on_progress, stop=interrupt.check)
         folder = to.removesuffix(name)
         files = tuple(
             CopiedFile(folder + name, file.row_count, file.byte_count, file.sha256)
