@@ -38,7 +38,8 @@ down: setup ## Stop the stack
 
 test: setup ## Run all tests, those of the databases also on PostgreSQL 18; ARGS="-k name" chooses
 	$(PY) -m pytest $(ARGS)
-	$(if $(ARGS),,OUTHAUL_TEST_PG=18 $(PY) -m pytest tests/migration tests/integration/queue tests/integration/data)
+	$(if $(ARGS),,OUTHAUL_TEST_PG=18 $(PY) -m pytest tests/migration tests/integration/queue tests/integration/data \
+		--ignore-glob='*lake*')
 
 test-unit: setup ## Run the tests that need no database and no server
 	$(PY) -m pytest tests/unit $(ARGS)

@@ -139,7 +139,7 @@ class Example:
     @property
     def json(self) -> list[str]:
         """The values in JSON."""
-        return self.live.type.json(self._series(self.json_wire or self.wire)).to_list()
+        return self.live.type.fragment(self._series(self.json_wire or self.wire)).to_list()
 
     @property
     def parquet(self) -> str:

@@ -98,7 +98,7 @@ class CsvWriter:
             null_value=options.null or None,
             quote_style="never" if quoted else "necessary",
         )
-        self._out.write(buffer.getbuffer())
+        self._out.write(buffer.getvalue())
 
     def _quote(self, column: pl.Series, words: list[str]) -> pl.Series:
         text = ('"' + column.str.replace_all('"', '""', literal=True) + '"').alias(column.name)

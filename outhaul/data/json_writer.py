@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pyarrow as pa
 
+from outhaul.data import text
 from outhaul.data.sink import compressed
 from outhaul.data.typed import named
 
@@ -38,15 +39,22 @@ class JsonWriter:
         pieces: list[pl.Series | pl.Expr] = []
         before = ",\n{" if self._array else "{"
         for column in self._columns:
-            pieces.append(pl.lit(f"{before}{json.dumps(column.name, ensure_ascii=False)}:"))
-            pieces.append(named(column, column.live.type.json, frame[column.wire]).fill_null("null"))
-            before = ","
-        pieces.append(pl.lit("}" if self._array else "}\n"))
-        text = memoryview(_bytes(pl.select(pl.concat_str(pieces)).to_series()))
+            form = column.live.type
+            value = named(column, form.json, frame[column.wire])
+            quote = ""
+            if form.in_quotes and not value.null_count():
+                quote = '"'  # joined to what stands around it, the value need not be copied into quotes first
+            elif form.in_quotes:
+                value = text.quoted(value)
+            before = f"{before}{json.dumps(column.name, ensure_ascii=False)}:{quote}"
+            pieces += [pl.lit(before), value.fill_null("null")]
+            before = quote + ","
+        pieces.append(pl.lit(before[:-1] + ("}" if self._array else "}\n")))
+        lines = memoryview(_bytes(pl.select(pl.concat_str(pieces)).to_series()))
         if self._array and not self.rows:
             self._out.write(b"[\n")
-            text = text[2:]
-        self._out.write(text)
+            lines = lines[2:]
+        self._out.write(lines)
         self.rows += len(frame)
 
     def close(self) -> None:

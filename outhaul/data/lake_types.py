@@ -136,7 +136,7 @@ def documents(live: LiveColumn, values: pl.Series) -> pl.Series:
     """Lists as PostgreSQL's ``to_json`` prints arrays."""
     element = live.element
     assert element is not None
-    form = element.type.json
+    form = element.type.fragment
     if element.typname in {"float4", "float8"}:  # in an array it prints whole numbers without a point
         return _joined(
             to_wire(live.name, values),

@@ -78,7 +78,7 @@ class PgType:
         arrow: whether ADBC's Arrow type is the expected one; if not, a user's type bears a built-in's name.
         dtype: the Polars type, from the type modifier.
         text: from the wire to what ``COPY`` prints.
-        json: from the wire to a fragment of JSON.
+        json: from the wire to a value of JSON; with ``in_quotes``, to what stands between its quotes.
         typed: from the wire to a Polars type; NULL stands for values that the type cannot hold.
         operand: the SQL type that filter values are cast to; without one, values are compared as text.
         project: the SQL that puts a column on the wire; ``json_project``, where JSON needs another.
@@ -95,6 +95,11 @@ class PgType:
     project: str = "{0}"
     json_project: str = ""
     lacks: str = ""
+    in_quotes: bool = False
+
+    def fragment(self, wire: pl.Series) -> pl.Series:
+        """From the wire to whole values of JSON; NULL stays NULL."""
+        return text.quoted(self.json(wire)) if self.in_quotes else self.json(wire)
 
     @property
     def partial(self) -> bool:
@@ -120,11 +125,13 @@ def _integer(name: str, arrow: pa.DataType, dtype: pl.DataType, project: str = "
 
 
 def _textual(name: str, operand: str = "text") -> PgType:
-    return PgType(name, pa.types.is_string, _always(pl.String()), text.plain, text.json_text, operand=operand)
+    dtype = _always(pl.String())
+    return PgType(name, pa.types.is_string, dtype, text.plain, text.json_text, operand=operand, in_quotes=True)
 
 
 def _printed(name: str, project: str = OUTPUT) -> PgType:
-    return PgType(name, lambda _: True, _always(pl.String()), text.plain, text.json_text, project=project)
+    dtype = _always(pl.String())
+    return PgType(name, lambda _: True, dtype, text.plain, text.json_text, project=project, in_quotes=True)
 
 
 def _document(name: str) -> PgType:
@@ -144,7 +151,8 @@ def _nested(name: str, project: str = CAST) -> PgType:
 
 
 def _moment(name: str, dtype: pl.DataType, form: Form, json: Form, arrow: Callable[[pa.DataType], bool]) -> PgType:
-    return PgType(name, arrow, _always(dtype), form, json, _timestamp, operand=name, lacks=f"{ENDLESS}, {LATE}")
+    lacks = f"{ENDLESS}, {LATE}"
+    return PgType(name, arrow, _always(dtype), form, json, _timestamp, operand=name, lacks=lacks, in_quotes=True)
 
 
 TEXT = _printed("text of any other type")
@@ -183,20 +191,39 @@ TYPES: dict[str, PgType] = {
     "bpchar": _textual("bpchar", operand="bpchar"),
     "name": _textual("name"),
     "char": _printed("char"),
-    "bytea": PgType("bytea", pa.types.is_binary, _always(pl.Binary()), text.bytea, text.json_bytea, operand="bytea"),
-    "uuid": PgType("uuid", lambda _: True, _always(pl.String()), text.uuid, text.json_uuid, _uuid, operand="uuid"),
+    "bytea": PgType(
+        "bytea",
+        pa.types.is_binary,
+        _always(pl.Binary()),
+        text.bytea,
+        text.json_bytea,
+        operand="bytea",
+        in_quotes=True,
+    ),
+    "uuid": PgType(
+        "uuid", lambda _: True, _always(pl.String()), text.uuid, text.uuid, _uuid, operand="uuid", in_quotes=True
+    ),
     "date": PgType(
-        "date", pa.types.is_date32, _always(pl.Date()), text.date, text.json_date, _date, operand="date", lacks=ENDLESS
+        "date",
+        pa.types.is_date32,
+        _always(pl.Date()),
+        text.date,
+        text.date,
+        _date,
+        operand="date",
+        lacks=ENDLESS,
+        in_quotes=True,
     ),
     "time": PgType(
         "time",
         pa.types.is_time64,
         _always(pl.Time()),
         text.time,
-        text.json_time,
+        text.time,
         _time,
         operand="time",
         lacks="`24:00:00`",
+        in_quotes=True,
     ),
     "timestamp": _moment(
         "timestamp", pl.Datetime("us"), text.timestamp, text.json_timestamp, lambda t: t == pa.timestamp("us")

@@ -28,7 +28,7 @@ class Sink(io.RawIOBase):
         self.upload = upload
         self.byte_count = 0
         self._hash = hashlib.sha256()
-        self._pieces: Queue[bytes | None] = Queue(maxsize=WAITING)
+        self._pieces: Queue[memoryview | None] = Queue(maxsize=WAITING)
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
 
@@ -52,7 +52,9 @@ class Sink(io.RawIOBase):
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="outhaul sink", daemon=True)
             self._thread.start()
-        piece = bytes(data)  # who writes may use its buffer again
+        piece = memoryview(data).cast("B")
+        if not piece.readonly:  # who writes may use its buffer again
+            piece = memoryview(bytes(piece))
         self._pieces.put(piece)
         self.byte_count += len(piece)
         return len(piece)

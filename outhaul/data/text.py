@@ -160,47 +160,32 @@ def json_floating(column: pl.Series) -> pl.Series:
 
 
 def json_text(column: pl.Series) -> pl.Series:
-    """Quote and escape."""
-    if column.str.contains(r'["\\\x00-\x1f]').any():
-        encoded = column.alias("t").to_frame().select(pl.struct("t").struct.json_encode()).to_series()
-        text = encoded.str.slice(5).str.strip_suffix("}").alias(column.name)
-        return text.set(column.is_null(), None)
-    return quoted(column)
+    """Escape what may not stand in a string of JSON."""
+    if not column.str.contains(r'["\\\x00-\x1f]').any():
+        return column
+    encoded = column.alias("t").to_frame().select(pl.struct("t").struct.json_encode()).to_series()
+    text = encoded.str.slice(6).str.strip_suffix('"}').alias(column.name)
+    return text.set(column.is_null(), None)
 
 
 def json_timestamp(column: pl.Series) -> pl.Series:
-    """Print ``"2026-02-03T04:05:06.789"``, as PostgreSQL's own JSON does."""
-    return quoted(_timestamp(column, "T", ""))
+    """Print ``2026-02-03T04:05:06.789``, as PostgreSQL's own JSON does."""
+    return _timestamp(column, "T", "")
 
 
 def json_timestamptz(column: pl.Series) -> pl.Series:
-    """Print ``"2026-02-03T04:05:06.789+00:00"``, as PostgreSQL's own JSON does."""
-    return quoted(_timestamp(column, "T", "+00:00"))
-
-
-def quoted(column: pl.Series) -> pl.Series:
-    """Quote text that is known to need no escapes."""
-    return '"' + column + '"'
-
-
-def json_date(column: pl.Series) -> pl.Series:
-    """Print a date in quotes."""
-    return quoted(date(column))
-
-
-def json_time(column: pl.Series) -> pl.Series:
-    """Print a time of day in quotes."""
-    return quoted(time(column))
-
-
-def json_uuid(column: pl.Series) -> pl.Series:
-    """Print a UUID in quotes."""
-    return quoted(uuid(column))
+    """Print ``2026-02-03T04:05:06.789+00:00``, as PostgreSQL's own JSON does."""
+    return _timestamp(column, "T", "+00:00")
 
 
 def json_bytea(column: pl.Series) -> pl.Series:
-    r"""Print ``"\\x00ff"``, as PostgreSQL's own JSON does."""
-    return '"\\\\x' + column.bin.encode("hex") + '"'
+    r"""Print ``\\x00ff``, as PostgreSQL's own JSON does."""
+    return "\\\\x" + column.bin.encode("hex")
+
+
+def quoted(column: pl.Series) -> pl.Series:
+    """Put text between the quotes of a string of JSON."""
+    return '"' + column + '"'
 
 
 def _timestamp(column: pl.Series, separator: Literal[" ", "T"], zone: str) -> pl.Series:
