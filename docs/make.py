@@ -6,7 +6,7 @@ import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import polars as pl
 import pyarrow as pa
@@ -18,7 +18,8 @@ from outhaul.data.pgtypes import TYPES, LiveColumn
 from outhaul.data.scan import PlannedColumn
 from outhaul.data.text import INFINITE_DAYS, INFINITE_US
 from outhaul.data.typed import Tally
-from outhaul.domain.options import ParquetOptions
+from outhaul.domain.job import Format
+from outhaul.domain.options import OPTIONS, ParquetOptions
 from outhaul.settings import Settings
 
 HERE = Path(__file__).parent
@@ -251,7 +252,48 @@ def types_page() -> str:
     return TYPES_HEAD + "".join(rows) + TYPES_FOOT
 
 
-PAGES = {"settings.md": settings_page, "types.md": types_page}
+OPTIONS_HEAD = """# Format options
+
+An option is given as `--option name=value` on the command line, or in `options` of a request. One that a format does
+not know, or a value that cannot be, is refused before anything is stored. How each type is written stands in
+[types](types.md). This page is made from `outhaul/domain/options.py` by `make docs`.
+
+    outhaul copy flights --tenant UA --to flights.csv --option excel=true
+    outhaul copy flights --tenant UA --to flights.csv.gz --option delimiter=';' --option decimal=,
+    outhaul request flights --tenant UA --format parquet --option compression=zstd --option compression_level=9
+    outhaul copy flights --tenant UA --to flights.jsonl --option max_rows_per_file=100000
+"""
+
+OPTIONS_FOOT = """
+## Several files
+
+With `max_rows_per_file` or `max_bytes_per_file` each file is whole in itself (header, brackets, footer), and all of
+them appear together or not at all. An export's files are numbered (`flights-00000.csv`, `flights-00001.csv`) and
+listed in `manifest.json`; those of `outhaul copy` are called after the first (`flights.csv`, `flights-00001.csv`). At
+most 10,000 files are written.
+
+## Checking a file
+
+Rows, bytes and SHA-256 of each file are computed while it is written; they stand in `manifest.json`, on the job, and in
+what `outhaul copy` prints. `sha256sum flights.csv` gives the same digest.
+"""
+
+
+def options_page() -> str:
+    """The tables of format options."""
+    page = OPTIONS_HEAD
+    for format_, model in OPTIONS.items():
+        page += f"\n## {format_.value.upper() if format_ is not Format.PARQUET else 'Parquet'}\n\n"
+        page += "| option | default | what it is |\n|---|---|---|\n"
+        for name, field in sorted(model.model_fields.items(), key=lambda item: item[0].startswith("max_")):
+            default = "" if field.default in (None, "") else f"`{str(field.default).lower()}`"
+            choices = [f"`{value}`" for value in get_args(field.annotation) if isinstance(value, str)]
+            also = f" One of {', '.join(choices)}." if len(choices) > 1 else ""
+            page += f"| `{name}` | {default} | {field.description}{also} |\n"
+    return page + OPTIONS_FOOT
+
+
+PAGES = {"settings.md": settings_page, "types.md": types_page, "options.md": options_page}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

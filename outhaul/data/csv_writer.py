@@ -27,7 +27,6 @@ HARMLESS = FRACTIONS | {
     *("bool", "int2", "int4", "int8", "oid", "xid", "money", "bytea", "bit", "varbit", "uuid", "pg_lsn"),
     *("date", "time", "timetz", "timestamp", "timestamptz", "interval", "inet", "cidr", "macaddr", "macaddr8"),
     *("point", "line", "lseg", "box", "path", "polygon", "circle"),
-    *(f"{kind}{end}" for kind in ("int4", "int8", "num", "date", "ts", "tstz") for end in ("range", "multirange")),
 }
 # What spreadsheets take for the beginning of a formula, after any apostrophes, which make the guard reversible.
 # Source: OWASP, "CSV Injection"; the wide forms are what East Asian keyboards type.
