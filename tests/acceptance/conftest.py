@@ -8,16 +8,30 @@ import socket
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import psycopg
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
+
+LOG_LINES = 80
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add what the stack was doing to the report of a failed test: its folder is gone afterwards."""
+    report = yield
+    stack = getattr(item, "funcargs", {}).get("stack")
+    if report.failed and isinstance(stack, Stack):
+        report.sections.extend(stack.describe())
+    return report
 
 
 def free_port() -> int:
@@ -65,6 +79,14 @@ class Stack:
         """The queue's database."""
         (postgres,) = [part for part in self.json("status")["components"] if part["component"] == "postgres"]
         return postgres["address"]
+
+    def describe(self) -> Iterator[tuple[str, str]]:
+        """The history of each job and the end of each log, as titled texts."""
+        with suppress(psycopg.Error), psycopg.connect(self.url, connect_timeout=5) as connection:
+            history = connection.execute("SELECT job_id, at, event, actor, detail FROM job_events ORDER BY id")
+            yield "jobs", "\n".join(" ".join(map(str, row)) for row in history)
+        for log in sorted((self.home / "logs").glob("*.log")):
+            yield log.name, "\n".join(log.read_text(errors="replace").splitlines()[-LOG_LINES:])
 
     def path(self, key: str) -> Path:
         return self.home / "files" / key
