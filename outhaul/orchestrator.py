@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from enum import Enum, auto
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,15 +11,18 @@ from typing import TYPE_CHECKING, Any
 from outhaul.errors import PrefectUnavailable, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
+    from collections.abc import Iterator, Sequence
+    from datetime import timedelta
     from uuid import UUID
 
     from prefect.client.orchestration import SyncPrefectClient
+    from prefect.client.schemas.objects import FlowRun
 
     from outhaul.domain.job import Job
 
 DEPLOYMENT = "export/export"
+PERIODIC = ("sweep", "clean")
+FLOWS = ("export", *PERIODIC)
 
 
 class RunState(Enum):
@@ -97,6 +101,24 @@ class Orchestrator:
             at_work = state.is_running() or state.is_pending()
             self._client.set_flow_run_state(run_id, Cancelling() if at_work else Cancelled())
 
+    def clear_stale(self, age: timedelta) -> int:
+        """End the runs that nobody will take further; returns how many.
+
+        Those that a worker was handed more than ``age`` ago and never began: it died with them, and until they end they
+        take places in the pool. And all but the latest of each periodic flow's runs that are late by as much.
+        """
+        from prefect.states import Cancelled, Crashed
+
+        before = datetime.now(UTC) - age
+        with _translated():
+            stuck = [run for run in self._runs(FLOWS, "PENDING") if run.state and run.state.timestamp < before]
+            for run in stuck:
+                self._client.set_flow_run_state(run.id, Crashed(message="No worker began it."), force=True)
+            late = [run for name in PERIODIC for run in self._runs([name], "SCHEDULED", before)[:-1]]
+            for run in late:
+                self._client.set_flow_run_state(run.id, Cancelled(message="A later run does its work."))
+        return len(stuck) + len(late)
+
     def store_login(self, block: str) -> tuple[Any, dict[str, Any]]:
         """The boto3 session and client parameters of a prefect-aws block, given as ``block-type/name``."""
         from prefect_aws.credentials import AwsCredentials, MinIOCredentials
@@ -113,6 +135,21 @@ class Orchestrator:
             except ValueError:
                 raise Unavailable(f"OUTHAUL_STORE_CREDENTIALS_BLOCK: Prefect has no block {block!r}") from None
         return credentials.get_boto3_session(), credentials.aws_client_parameters.get_params_override()
+
+    def _runs(self, flows: Sequence[str], state: str, before: datetime | None = None) -> list[FlowRun]:
+        """Runs of these flows in a state, by the time for which they are due; at most 200."""
+        from prefect.client.schemas import filters
+        from prefect.client.schemas.objects import StateType
+        from prefect.client.schemas.sorting import FlowRunSort
+
+        return self._client.read_flow_runs(
+            flow_filter=filters.FlowFilter(name=filters.FlowFilterName(any_=[*flows])),
+            flow_run_filter=filters.FlowRunFilter(
+                state=filters.FlowRunFilterState(type=filters.FlowRunFilterStateType(any_=[StateType(state)])),
+                expected_start_time=filters.FlowRunFilterExpectedStartTime(before_=before),
+            ),
+            sort=FlowRunSort.EXPECTED_START_TIME_ASC,
+        )
 
     @cached_property
     def _deployment_id(self) -> UUID:

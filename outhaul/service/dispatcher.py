@@ -68,6 +68,7 @@ class Dispatcher:
             done["returned"] += self._look_after_unclaimed(self.jobs.get(job_id))
         for job_id in self.jobs.overdue(GRACE):
             done["retried"] += self._look_after_overdue(self.jobs.get(job_id))
+        done["stale runs"] += self.orchestrator.clear_stale(GRACE)
         done["admitted"] += self.dispatch(actor=SWEEP)
         return done
 

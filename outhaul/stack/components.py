@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 MARK = "OUTHAUL_STACK"  # in the environment of every process of a stack, with its home as the value
 HOST = "127.0.0.1"
-WORKERS = {"exports": 4, "maintenance": 2}  # as in deployments.bootstrap.POOLS; a test compares them
+WORKERS = {"exports": 4, "maintenance": 2}  # runs at once; the pools are those of deployments.bootstrap.POOLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,7 @@ def environment(
         "PREFECT_HOME": str(home / "prefect"),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
+        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
         # In memory, leases would be lost with the server, and their holders crashed.
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
         "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",

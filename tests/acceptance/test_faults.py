@@ -86,6 +86,7 @@ def test_a_killed_export_is_done_again(stack, slow):
     assert (run["run_count"], run["state"]["type"]) == (2, "COMPLETED")
 
 
+@pytest.mark.timeout(600)  # a run that was handed to a dead worker is given two minutes, and sweeps come each minute
 def test_killing_everything_loses_no_job_and_the_next_stack_finishes_them_on_s3(stack, slow):
     ids = [
         stack.json("request", "flights", "--tenant", tenant, "--limit", "1000")["id"]

