@@ -92,8 +92,7 @@ class PostgresReader:
                 self._tenant,
                 as_text=self._as_text,
             )
-            session.set(plan.compiled.settings)
-            expected = session.estimate(plan.compiled.sql)
+            expected = scan.prepare(session, plan)
         except BaseException:
             session.close()
             raise

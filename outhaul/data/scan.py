@@ -110,9 +110,14 @@ def planned(at: int, live: LiveColumn, dtype: pl.DataType, promised: Column | No
     return PlannedColumn(live.name, f"c{at}", None, live, dtype, nullable=nullable, description=description)
 
 
+def prepare(session: Session, plan: Plan) -> int | None:
+    """Make the session ready for ``frames``; returns about how many rows there will be. Raises SourceError."""
+    session.set(plan.compiled.settings)
+    return session.prepare(plan.compiled.sql)
+
+
 def frames(session: Session, plan: Plan, *, batch_bytes: int = BATCH_BYTES) -> Generator[pl.DataFrame]:
     """Stream the rows in wire form: one frame a batch, decoded ahead while the caller works. Raises SourceError."""
-    session.set(plan.compiled.settings)
     return prefetch(
         (_wire(batch) for batch in session.read(plan.compiled.sql, batch_bytes=batch_bytes)), stop=session.cancel
     )
@@ -145,6 +150,7 @@ def scan_postgres(
         left = n_rows
         with Session(url, name=name, limits=limits) as session:
             pushed_plan = plan(session, dataset, query.model_copy(update=pushed), Format.PARQUET, tenant)
+            prepare(session, pushed_plan)
             tally = Tally("fail")
             with closing(frames(session, pushed_plan)) as read:
                 for frame in read:

@@ -26,12 +26,16 @@ PLAIN_WORDS = {
     "22012": "the dataset's SQL divides by zero",
     "22P02": "a filter's value does not fit the type of its column",
     "22003": "a number is out of range for its type",
+    "25001": "the dataset's SQL tries to leave its transaction; only reading is allowed",
     "25006": "the dataset's SQL tries to write; only reading is allowed",
     "25P03": "the source database ended the session for being idle",
+    "2D": "the dataset's SQL tries to leave its transaction; only reading is allowed",
     "28": "the source database refused the login",
     "3D000": "the source database does not exist",
     "40": "the source database broke off the transaction",
     "42501": "the source database's role may not read what the dataset needs",
+    "0A": "the source database does not support what the dataset's SQL asks for",
+    "42883": "a function or operator of the dataset's SQL does not exist in the source database",
     "42601": "the dataset's SQL has a syntax error",
     "42703": "a column of the dataset no longer exists in the source database",
     "42P01": "the dataset's table no longer exists in the source database",
@@ -47,7 +51,25 @@ DIALECT = {
     "IntervalStyle": "postgres",
     "extra_float_digits": "1",
     "bytea_output": "hex",
+    "standard_conforming_strings": "on",
 }
+# A table that is locked by now, but was rewritten, emptied or made after the snapshot was taken. To the snapshot it has
+# no rows, as PostgreSQL's manual warns of ALTER TABLE and TRUNCATE. pg_class is read as of the snapshot, the functions
+# answer as of now.
+REPLACED = """
+SELECT pg_catalog.min(held.relation::pg_catalog.regclass::pg_catalog.text)
+FROM pg_catalog.pg_locks AS held
+LEFT JOIN pg_catalog.pg_class AS known ON known.oid = held.relation
+WHERE held.pid = pg_catalog.pg_backend_pid()
+    AND held.locktype = 'relation'
+    AND (
+        known.oid IS NULL
+        OR (known.relkind IN ('r', 'm') AND known.relfilenode <> 0
+            AND known.relfilenode IS DISTINCT FROM pg_catalog.pg_relation_filenode(known.oid))
+    )
+"""
+# A connection that is refused comes with the server's words only, and no SQLSTATE.
+FULL = ("too many connections", "too many clients", "remaining connection slots")
 CHECK_CLIENT = "client_connection_check_interval"
 
 
@@ -155,9 +177,23 @@ class Session:
         assert isinstance(value, datetime)
         return value.astimezone(UTC)
 
-    def estimate(self, sql: str) -> int | None:
-        """About how many rows a query will give, by the planner's reckoning; None if it does not say."""
+    def prepare(self, sql: str) -> int | None:
+        """Plan a query, which locks every table it reads until the end.
+
+        Returns:
+            About how many rows it will give, by the planner's reckoning; None if it does not say.
+
+        Raises:
+            SourceError: also when the snapshot is older than what a table holds now; a new session has a newer one.
+        """
         plan = json.loads(self.value(f"EXPLAIN (FORMAT JSON) {sql}"))
+        replaced = self.value(REPLACED)
+        if replaced is not None:
+            raise SourceError(
+                "A table was altered, emptied or replaced just before it was read: try again (SQLSTATE 40001).",
+                sqlstate="40001",
+                detail=f"relation {replaced}",
+            )
         rows = plan[0]["Plan"].get("Plan Rows")
         return None if rows is None else int(rows)
 
@@ -207,7 +243,7 @@ def _translated(fallback: str) -> Iterator[None]:
     try:
         yield
     except adbc.Error as error:
-        state = error.sqlstate or None
+        state = error.sqlstate or ("53300" if any(words in str(error) for words in FULL) else None)
         words = next(
             (PLAIN_WORDS[key] for key in (state or "", (state or "")[:3], (state or "")[:2]) if key in PLAIN_WORDS),
             None,

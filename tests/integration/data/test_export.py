@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Annotated
 
-import polars as pl  # noqa: TC002 - Pandera reads the annotations
+import polars as pl
 import psycopg
 import pytest
 from pandera.polars import DataFrameModel, Field
@@ -227,6 +227,149 @@ def test_case_35_retyped_and_new_columns(orders):
     orders.sql("ALTER TABLE orders ALTER id TYPE text USING id::text")
     with pytest.raises(ContractViolation, match="column 'id' is text, which does not fit the promised Int64"):
         orders(ORDERS)
+
+
+def test_case_35_renamed_and_back_with_another_type(orders, store):
+    orders.sql(
+        "ALTER TABLE orders RENAME amount TO sum",
+        "ALTER TABLE orders ADD COLUMN amount text NOT NULL DEFAULT '1.5'",
+    )
+    with pytest.raises(ContractViolation, match="column 'amount' is text, which does not fit the promised Decimal"):
+        orders(ORDERS, store=store)
+    assert store.uploads == []
+    narrowed = orders(ORDERS, query={"columns": ["id"]}).produced
+    assert narrowed.rows == 1000
+    assert "column 'sum' is new and not in the contract" in narrowed.notes
+    assert any("'amount' is text" in note for note in narrowed.notes)
+    followed = orders("SELECT * FROM orders", "parquet")
+    assert [(c["name"], c["source_type"]) for c in followed.produced.manifest["schema"]] == [
+        ("id", "int4"),
+        ("sum", "numeric(9,2)"),
+        ("note", "text"),
+        ("amount", "text"),
+    ]
+    assert pl.read_parquet(followed.data)["amount"].unique().to_list() == ["1.5"]
+
+
+def alter(export, wait="200ms"):
+    """Try to alter the table; returns the SQLSTATE if that has to wait for longer than ``wait``."""
+    with psycopg.connect(export.url, autocommit=True, options=f"-c lock_timeout={wait}") as connection:
+        try:
+            connection.execute("ALTER TABLE orders ADD COLUMN IF NOT EXISTS later int")
+        except psycopg.errors.LockNotAvailable as error:
+            return error.sqlstate
+    return None
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_case_35_an_alter_waits_for_the_read_and_no_longer(orders, format_):
+    outcomes = []
+    produced = orders(ORDERS, format_, stop=lambda: outcomes.append(alter(orders))).produced
+    before, *during, after = outcomes  # the connection is opened; batches; all is read, and about to appear
+    assert (before, set(during), after) == (None, {"55P03"}, None)
+    assert produced.rows == 1000
+    assert produced.notes == ("column 'later' is new and not in the contract",)
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_case_35_a_failed_read_holds_no_table(orders, store, format_):
+    during = []
+
+    def progress(rows, _expected):
+        during.append(alter(orders))
+
+    select = "SELECT id, 1 / (id - 900) AS z FROM orders ORDER BY id"
+    with pytest.raises(SourceError, match="22012"):
+        orders(select, format_, store=store, progress=progress)
+    assert alter(orders) is None
+    orders.sql("UPDATE orders SET amount = -1")
+    with pytest.raises(ContractViolation):
+        orders(ORDERS, format_, store=store, progress=progress)
+    assert set(during) == {"55P03"}
+    assert alter(orders) is None
+    assert_nothing_left(orders, store)
+
+
+def test_case_35_columns_come_and_go_while_exports_run(orders):
+    """Whatever was prepared is described anew: 0A000 (cached plan must not change result type) never shows."""
+    ended = threading.Event()
+
+    def change():
+        with psycopg.connect(orders.url, autocommit=True) as connection:
+            while not ended.wait(0.02):  # a table can have 1,600 columns in all its life
+                connection.execute("ALTER TABLE orders ADD COLUMN extra int")
+                connection.execute("ALTER TABLE orders DROP COLUMN extra")
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(20):
+            header, *lines = orders("SELECT * FROM orders").data.decode().splitlines()
+            assert header in {"id,amount,note", "id,amount,note,extra"}
+            assert {line.count(",") for line in lines} == {header.count(",")}
+            assert len(lines) == orders(ORDERS).produced.rows == 1000
+    finally:
+        ended.set()
+        thread.join()
+
+
+REWRITES = {
+    "retype": ["ALTER TABLE orders ALTER id TYPE bigint"],
+    "default": ["ALTER TABLE orders ADD COLUMN lot float DEFAULT random()"],
+    "reload": ["CREATE TEMP TABLE aside AS TABLE orders", "TRUNCATE orders", "INSERT INTO orders TABLE aside"],
+    "swap": [
+        "CREATE TABLE fresh (LIKE orders INCLUDING ALL)",
+        "INSERT INTO fresh TABLE orders",
+        "DROP TABLE orders CASCADE",
+        "ALTER TABLE fresh RENAME TO orders",
+    ],
+}
+
+
+@pytest.mark.parametrize("rewrite", REWRITES)
+@pytest.mark.parametrize("format_", FORMATS)
+def test_case_35_a_table_rewritten_as_the_export_starts(orders, store, format_, rewrite):
+    """The export waits for the change to end. To the snapshot it took before, the new table has no rows at all."""
+    assert_refused_then_whole(orders, store, ORDERS, format_, REWRITES[rewrite])
+
+
+def test_case_35_a_partition_rewritten_as_the_export_starts(orders, store):
+    orders.sql(
+        "CREATE TABLE whole (id int NOT NULL) PARTITION BY RANGE (id)",
+        "CREATE TABLE part PARTITION OF whole FOR VALUES FROM (0) TO (2000)",
+        "INSERT INTO whole SELECT id FROM orders",
+        "CREATE VIEW seen AS SELECT * FROM whole WHERE id > 0",
+    )
+    reload = ["CREATE TEMP TABLE aside AS TABLE part", "TRUNCATE part", "INSERT INTO part TABLE aside"]
+    assert_refused_then_whole(orders, store, "SELECT * FROM seen", "csv", reload)
+
+
+def assert_refused_then_whole(export, store, source, format_, statements):
+    caught = []
+
+    def run():
+        try:
+            export(source, format_, store=store)
+        except SourceError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=run)
+    with psycopg.connect(export.url) as changing, psycopg.connect(export.url, autocommit=True) as watching:
+        for statement in statements:
+            changing.execute(statement)
+        thread.start()
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name ~ 'outhaul' AND wait_event_type = 'Lock'"
+        )
+        while watching.execute(waiting).fetchone() == (0,):
+            assert thread.is_alive()
+            time.sleep(0.02)
+        changing.commit()
+    thread.join()
+    assert [(error.sqlstate, classify(error)) for error in caught] == [("40001", Verdict.TRANSIENT)]
+    assert "just before it was read: try again" in caught[0].message
+    assert_nothing_left(export, store)
+    assert export(source, format_).produced.rows == 1000
 
 
 def test_one_snapshot(orders):
