@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import re
 
-# What may hide a semicolon: quoted text and names, dollar quotes, comments. Block comments nest, so they are not here.
-_OPAQUE = re.compile(
+# Cut as PostgreSQL's own scanner cuts, to the letter: where the two differ, text passes for code, or code for text.
+# All but the code may hide a semicolon. Block comments nest, so they are not here.
+_TOKEN = re.compile(
     r"""
-    [eE]'(?:[^'\\]|\\.|'')*'
+    [eE]'(?:[^'\\]|\\.|'')*'  # goes on after a line break, as any text does, and is still one that knows backslashes
+        (?:[ \t\f\v]*(?:--[^\n\r]*)?[\n\r](?:[ \t\n\r\f\v]|--[^\n\r]*[\n\r])*'(?:[^'\\]|\\.|'')*')*
     | '(?:[^']|'')*'
     | "(?:[^"]|"")*"
-    | (?<![\w$])\$(?P<tag>(?:[A-Za-z_\x80-\U0010ffff][\w\x80-\U0010ffff]*)?)\$.*?\$(?P=tag)\$
-    | --[^\n]*
+    | \$(?P<tag>(?:[A-Za-z_\x80-\U0010ffff][0-9A-Za-z_\x80-\U0010ffff]*)?)\$.*?\$(?P=tag)\$
+    | --[^\n\r]*
+    | (?P<code>[A-Za-z_\x80-\U0010ffff][0-9A-Za-z_$\x80-\U0010ffff]*|.)
     """,
     re.VERBOSE | re.DOTALL,
 )
 _LEADING_WORD = re.compile(r"[\s(]*([A-Za-z]+)")
 _READING = frozenset({"select", "with", "values", "table"})
+_WRITING = re.compile(
+    r"\bas\s*(?:not\s+)?(?:materialized\s*)?\(\s*(insert\s+into|delete\s+from|merge\s+into|update\b[^(),]*\sset)\b",
+    re.IGNORECASE,
+)
 
 
 def one_select(sql: str) -> str:
@@ -25,8 +32,8 @@ def one_select(sql: str) -> str:
     The result may end in a line comment, so whoever wraps it starts a new line after it.
 
     Raises:
-        ValueError: if the text is not one reading statement. What it reads, and whether it tries to write, is for
-            the read-only transaction and the role's rights to decide.
+        ValueError: if the text is not one reading statement. What it reads, and whether a function in it tries to
+            write, is for the read-only transaction and the role's rights to decide.
     """
     bare = _blank_out(sql)
     end = bare.find(";")
@@ -37,6 +44,8 @@ def one_select(sql: str) -> str:
     word = _LEADING_WORD.match(bare)
     if word is None or word[1].lower() not in _READING:
         raise ValueError("is not a SELECT; one SELECT only")
+    if writing := _WRITING.search(bare):
+        raise ValueError(f"writes ({writing[1].split()[0].upper()}); one SELECT only")
     if "\x00" in sql:
         raise ValueError("holds a NUL character")
     depth = 0
@@ -55,14 +64,12 @@ def _blank_out(sql: str) -> str:
     at = 0
     while at < len(sql):
         if sql.startswith("/*", at):
-            end = _comment_end(sql, at)
-        elif match := _OPAQUE.match(sql, at):
-            end = match.end()
+            end, code = _comment_end(sql, at), None
         else:
-            out.append(sql[at])
-            at += 1
-            continue
-        out.append(" " * (end - at))
+            token = _TOKEN.match(sql, at)
+            assert token is not None
+            end, code = token.end(), token["code"]
+        out.append(code or " " * (end - at))
         at = end
     return "".join(out)
 

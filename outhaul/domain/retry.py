@@ -37,7 +37,7 @@ class Verdict(Enum):
 
 # SQLSTATE classes, PostgreSQL manual appendix A. A full code wins over its class.
 # 57014 (query cancelled) covers statement_timeout, which a less busy moment can mend.
-TRANSIENT_SQLSTATES = ("08", "25006", "25P03", "40", "53", "55P03", "57", "58", "XX")
+TRANSIENT_SQLSTATES = ("08", "25P03", "40", "53", "55P03", "57", "58", "XX")
 PERMANENT_STATUSES = frozenset({400, 401, 403, 404, 405, 411, 412, 501})
 
 
