@@ -61,6 +61,8 @@ def translated() -> Iterator[None]:
     """
     try:
         yield
+    except exc.TimeoutError as error:
+        raise Unavailable("all connections to the queue database are busy: try again", detail=str(error)) from error
     except exc.OperationalError as error:
         if getattr(error.orig, "sqlstate", None) == "55P03":
             raise Unavailable(
