@@ -23,7 +23,7 @@ from tasks.export import claim, owner, produce, settle
 
 
 class NotYet(OuthaulError):
-    """The retry is due, but the tenant has no free place: the run comes back a little later."""
+    """The run came before its retry is due: it comes back then."""
 
     code = "not_yet"
 
@@ -60,7 +60,7 @@ def export(job_id: UUID, generation: int = 1) -> State[Any]:
         if job is None:
             standing = app.jobs.get(job_id)
             if standing.status is Status.FAILED and standing.generation == generation:
-                raise NotYet(f"tenant {standing.tenant} has no free place for the retry yet")
+                raise NotYet(f"the retry of job {standing.short_id} is not due yet")
             return Completed(message=f"Nothing to do: the job is {standing.status}, generation {standing.generation}.")
         with app.worker.hold(job) as lease:
             try:

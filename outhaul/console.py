@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict, is_dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from outhaul.domain.job import Job, Status
+from outhaul.domain.job import DEFAULT_SOURCE, Job, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from outhaul.domain.job import JobEvent, StoredFile
+    from outhaul.domain.waiting import Wait
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -39,6 +41,8 @@ def print_json(value: Any) -> None:
     def plain(item: Any) -> Any:
         if is_dataclass(item) and not isinstance(item, type):
             return asdict(item)
+        if isinstance(item, timedelta):
+            return item.total_seconds()
         return item.isoformat() if hasattr(item, "isoformat") else str(item)
 
     sys.stdout.write(json.dumps(value, default=plain, ensure_ascii=False, indent=2) + "\n")
@@ -87,11 +91,14 @@ def jobs_table(jobs: Sequence[Job]) -> None:
     )
 
 
-def job_page(job: Job, files: Sequence[StoredFile], events: Sequence[JobEvent], store_url: str) -> None:
+def job_page(
+    job: Job, files: Sequence[StoredFile], events: Sequence[JobEvent], store_url: str, wait: Wait | None = None
+) -> None:
     """Everything about one job."""
     facts = [
         ("job", job.id),
         ("status", status_text(job.status)),
+        ("waits", wait and _wait_text(wait)),
         ("tenant", job.tenant),
         ("dataset", f"{job.dataset} as {job.format}"),
         ("query", json.dumps({k: v for k, v in job.query.items() if v}, ensure_ascii=False)),
@@ -102,6 +109,7 @@ def job_page(job: Job, files: Sequence[StoredFile], events: Sequence[JobEvent], 
             f"{job.rows_done:,}" + (f" of about {job.rows_total_estimate:,}" if job.rows_total_estimate else ""),
         ),
         ("prefect run", job.prefect_flow_run_id),
+        ("source", job.source if job.source != DEFAULT_SOURCE else None),
         ("next retry", f"{job.run_after:%Y-%m-%d %H:%M:%S} UTC" if job.run_after else None),
         ("legal hold", "yes" if job.legal_hold else None),
         ("error", job.error_message and f"{job.error_code}: {job.error_message}"),
@@ -133,6 +141,17 @@ def job_page(job: Job, files: Sequence[StoredFile], events: Sequence[JobEvent], 
             for event in events
         ],
     )
+
+
+def _wait_text(wait: Wait) -> str:
+    """Why a job waits, its place in line, and how long that may take."""
+    facts = [
+        wait.reason,
+        f"{wait.until:%Y-%m-%d %H:%M:%S} UTC at the latest" if wait.until else "",
+        f"number {wait.position:,} in line" if wait.position else "",
+        f"about {max(1, round(wait.estimate.total_seconds())):,} s to go" if wait.estimate else "",
+    ]
+    return ", ".join(fact for fact in facts if fact)
 
 
 class JobProgress:

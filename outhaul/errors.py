@@ -76,6 +76,12 @@ class SourceError(ExportError):
         self.sqlstate = sqlstate
 
 
+class SourceUnreachable(SourceError):
+    """The source gives no session: no server answers, or it refuses all. Jobs wait; no retry is charged."""
+
+    code = "source_unreachable"
+
+
 class StoreError(ExportError):
     """The object store refused or broke off. ``status`` is the HTTP status, or None."""
 
@@ -113,7 +119,7 @@ class LeaseLost(ExportError):
 
 
 class WorkerVanished(ExportError):
-    """The worker that held the job fell silent and its lease ran out."""
+    """The worker that held the job died or fell silent until its lease ran out."""
 
     code = "worker_vanished"
 

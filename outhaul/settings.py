@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from outhaul.domain.job import DEFAULT_SOURCE, LAKE_SOURCE
 from outhaul.errors import Unavailable
 
 Seconds = Annotated[float, Field(gt=0)]
@@ -27,6 +28,10 @@ class Settings(BaseSettings):
     source_url: SecretStr | None = Field(
         default=None,
         description="PostgreSQL URL that datasets are read from, best a replica. Default: the embedded `demo`.",
+    )
+    sources: dict[str, SecretStr] = Field(
+        default={},
+        description="More databases that datasets are read from, as a JSON object of names and PostgreSQL URLs.",
     )
     store_url: str | None = Field(
         default=None,
@@ -55,12 +60,26 @@ class Settings(BaseSettings):
     max_active_jobs: Annotated[int, Field(ge=1)] = Field(
         default=6, description="Jobs under way over all tenants: the export pool's limit and a small buffer."
     )
+    source_max_jobs: Annotated[int, Field(ge=1)] = Field(
+        default=6, description="Jobs under way that read the same source; each has one connection there."
+    )
     statement_timeout_seconds: Seconds = Field(
-        default=6 * 3600, description="Longest run of an export's query in the source database."
+        default=6 * 3600,
+        description="Longest run of an export's query in the source database, unless its dataset says otherwise.",
     )
     hide_values: bool = Field(
         default=False, description="Leave example values out of the errors that a broken contract causes."
     )
+
+    @field_validator("sources")
+    @classmethod
+    def _check_sources(cls, value: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        for name, url in value.items():
+            if not name or name in {DEFAULT_SOURCE, LAKE_SOURCE}:
+                raise ValueError(f"{name!r} cannot be a source's name")
+            if not url.get_secret_value().startswith(("postgresql://", "postgres://")):
+                raise ValueError(f"source {name!r} needs a URL such as postgresql://user@host/name")
+        return value
 
     @field_validator("retry_delays", mode="before")
     @classmethod
@@ -76,6 +95,11 @@ class Settings(BaseSettings):
     def outside_source(self) -> str | None:
         """``source_url`` in the clear, or None for the embedded server."""
         return self.source_url.get_secret_value() if self.source_url else None
+
+    @property
+    def named_sources(self) -> dict[str, str]:
+        """``sources`` in the clear."""
+        return {name: url.get_secret_value() for name, url in self.sources.items()}
 
     @property
     def retries(self) -> tuple[timedelta, ...]:

@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from outhaul.service.copying import Copying
     from outhaul.service.dispatcher import Dispatcher
     from outhaul.service.exports import Exports
+    from outhaul.service.pausing import Pausing
+    from outhaul.service.sources import Sources
     from outhaul.service.worker import Worker
     from outhaul.store.files import FileStore
     from outhaul.store.jobs import JobStore
+    from outhaul.store.pauses import PauseStore
     from outhaul.store.tenants import TenantStore
 
 
@@ -58,7 +61,28 @@ class App:
         """The jobs' rows."""
         from outhaul.store.jobs import JobStore
 
-        return JobStore(self.engine)
+        return JobStore(self.engine, **self._bounds)
+
+    @cached_property
+    def pauses(self) -> PauseStore:
+        """What is held back."""
+        from outhaul.store.pauses import PauseStore
+
+        return PauseStore(self.engine)
+
+    @cached_property
+    def sources(self) -> Sources:
+        """The databases that datasets are read from."""
+        from outhaul.service.sources import Sources
+
+        return Sources(lambda: self.source_url, self.settings.named_sources, lambda: self.pauses)
+
+    @cached_property
+    def pausing(self) -> Pausing:
+        """Holding things back, and letting them go."""
+        from outhaul.service.pausing import Pausing
+
+        return Pausing(self.pauses, self.tenants, lambda: self.catalog, self.sources, self.dispatcher)
 
     @cached_property
     def tenants(self) -> TenantStore:
@@ -100,7 +124,7 @@ class App:
         """Admission and sweep."""
         from outhaul.service.dispatcher import Dispatcher
 
-        return Dispatcher(self.jobs, self.orchestrator, self.settings.max_active_jobs, RetryRule(self.settings.retries))
+        return Dispatcher(self.jobs, self.orchestrator, self.sources, RetryRule(self.settings.retries))
 
     @cached_property
     def exports(self) -> Exports:
@@ -109,7 +133,13 @@ class App:
         from outhaul.store.insights import Insights
 
         return Exports(
-            self.jobs, Insights(self.engine), self.tenants, lambda: self.catalog, self.dispatcher, self.orchestrator
+            self.jobs,
+            Insights(self.engine, **self._bounds),
+            self.tenants,
+            lambda: self.catalog,
+            self.sources,
+            self.dispatcher,
+            self.orchestrator,
         )
 
     @cached_property
@@ -122,7 +152,7 @@ class App:
             self.catalog,
             self.files,
             self.dispatcher,
-            self.source_url,
+            self.sources,
             lease=timedelta(seconds=self.settings.lease_seconds),
             heartbeat=timedelta(seconds=self.settings.heartbeat_seconds),
             statement_timeout=timedelta(seconds=self.settings.statement_timeout_seconds),
@@ -135,11 +165,15 @@ class App:
         from outhaul.service.copying import Copying
 
         return Copying(
-            lambda: self.source_url,
+            self.sources,
             timedelta(seconds=self.settings.statement_timeout_seconds),
             self.settings.hide_values,
             self._s3_client,
         )
+
+    @property
+    def _bounds(self) -> dict[str, int]:
+        return {"max_active": self.settings.max_active_jobs, "max_per_source": self.settings.source_max_jobs}
 
     @property
     def _s3_client(self) -> Callable[[], Any] | None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+import httpx
 from prefect import get_run_logger, task
 from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
 from prefect.cache_policies import NO_CACHE
+from prefect.exceptions import PrefectException
 from prefect.runtime import flow_run
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from outhaul.domain.files import Produced
     from outhaul.domain.job import Job
     from outhaul.service.worker import Lease
@@ -59,13 +64,14 @@ def settle(app: App, job: Job, produced: Produced) -> Job:
         f"- column `{name}`: {count:,} values became NULL\n" for name, count in produced.replaced.items()
     )
     notes = "".join(f"- {note}\n" for note in produced.notes)
-    create_markdown_artifact(
-        f"### {done.dataset} for {done.tenant}: {done.rows_written:,} rows\n\n"
-        f"Store: `{app.store_url}`, manifest: `{done.s3_key}`\n\n"
-        f"| file | rows | bytes | SHA-256 |\n|---|---:|---:|---|\n{rows}\n\n{replaced}{notes}",
-        key=f"export-{done.id}",
-        description=f"Files of job {done.id}, attempt {done.attempt}",
-    )
+    with ornament():
+        create_markdown_artifact(
+            f"### {done.dataset} for {done.tenant}: {done.rows_written:,} rows\n\n"
+            f"Store: `{app.store_url}`, manifest: `{done.s3_key}`\n\n"
+            f"| file | rows | bytes | SHA-256 |\n|---|---:|---:|---|\n{rows}\n\n{replaced}{notes}",
+            key=f"export-{done.id}",
+            description=f"Files of job {done.id}, attempt {done.attempt}",
+        )
     return done
 
 
@@ -73,19 +79,35 @@ class Progress:
     """A progress bar on the run's page, moved at most every two seconds: each move is a call to Prefect's API."""
 
     def __init__(self, job: Job) -> None:
-        artifact = create_progress_artifact(
-            0.0, key=f"progress-{job.id}", description=f"{job.dataset} for {job.tenant}, attempt {job.attempt}"
-        )
-        assert isinstance(artifact, UUID)
-        self._artifact = artifact
+        self._artifact: UUID | None = None
         self._moved = time.monotonic()
+        with ornament():
+            artifact = create_progress_artifact(
+                0.0, key=f"progress-{job.id}", description=f"{job.dataset} for {job.tenant}, attempt {job.attempt}"
+            )
+            assert isinstance(artifact, UUID)
+            self._artifact = artifact
 
     def __call__(self, rows: int, expected: int | None) -> None:
         """Show ``rows`` of about ``expected``; an estimate that was too low stops the bar short of its end."""
         if expected and time.monotonic() - self._moved >= PROGRESS_EVERY_S:
             self._moved = time.monotonic()
-            update_progress_artifact(self._artifact, min(99.0, 100.0 * rows / expected))
+            self._show(min(99.0, 100.0 * rows / expected))
 
     def finish(self) -> None:
         """Fill the bar."""
-        update_progress_artifact(self._artifact, 100.0)
+        self._show(100.0)
+
+    def _show(self, percent: float) -> None:
+        if self._artifact:
+            with ornament():
+                update_progress_artifact(self._artifact, percent)
+
+
+@contextmanager
+def ornament() -> Iterator[None]:
+    """What only adorns the run's page: an export must not fail because Prefect does not take it."""
+    try:
+        yield
+    except (httpx.HTTPError, PrefectException, RuntimeError) as error:
+        get_run_logger().warning("artifact_not_shown: %s", error)

@@ -24,7 +24,7 @@ from outhaul.cli.parameters import (
     read_query,
 )
 from outhaul.cli.watching import watch
-from outhaul.domain.job import Format, Priority, Status
+from outhaul.domain.job import DEFAULT_SOURCE, Format, Priority, Status
 from outhaul.errors import Interrupted, InvalidRequest, unknown
 from outhaul.wiring import outhaul
 
@@ -90,14 +90,14 @@ def jobs(*, status: str | None = None, tenant: str | None = None, count: int = 5
 
 
 def job(job_id: JobId, /, *, json: Json = False) -> None:
-    """Show one job: its state, files and history. ID may be cut after four or more digits."""
+    """Show one job: its state, why it waits, its files and history. ID may be cut after four or more digits."""
     with outhaul() as oh:
         found = oh.exports.job(job_id)
-        files, events = oh.exports.files(found), oh.exports.events(found)
+        files, events, wait = oh.exports.files(found), oh.exports.events(found), oh.exports.wait(found)
         if json:
-            console.print_json({**console.job_document(found, files), "events": events})
+            console.print_json({**console.job_document(found, files), "wait": wait, "events": events})
         else:
-            console.job_page(found, files, events, oh.store_url)
+            console.job_page(found, files, events, oh.store_url, wait)
 
 
 def cancel(job_id: JobId, /) -> None:
@@ -137,6 +137,7 @@ def copy(
     to: Annotated[str, Parameter(help="A file, or s3://bucket/key.")],
     tenant: str | None = None,
     sql: Annotated[str | None, Parameter(help="One SELECT instead of a dataset; for operators.")] = None,
+    source: Annotated[str, Parameter(help="Where --sql runs: default, or a name of OUTHAUL_SOURCES.")] = DEFAULT_SOURCE,
     format_: FormatName | None = None,
     where: Where = None,
     columns: Columns = None,
@@ -152,6 +153,7 @@ def copy(
             lambda: oh.catalog,
             dataset=dataset,
             sql=sql,
+            source=source,
             tenant=tenant,
             to=to,
             raw=raw,

@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 
 from outhaul import console
 from outhaul.cli.parameters import Json
+from outhaul.domain.job import DEFAULT_SOURCE
 from outhaul.wiring import outhaul
 
 migrate = App(name="migrate", help="Bring the queue's database to this release's schema, or back.")
@@ -124,9 +125,14 @@ def datasets_show(name: str, /, *, json: Json = False) -> None:
 
 
 @datasets.command(name="introspect")
-def datasets_introspect(table: str, /) -> None:
+def datasets_introspect(
+    table: str,
+    /,
+    *,
+    source: Annotated[str, Parameter(help="Where it is: default, or a name of OUTHAUL_SOURCES.")] = DEFAULT_SOURCE,
+) -> None:
     """Write a dataset declaration for TABLE, ready to be put into a catalog module."""
     from outhaul.data.introspect import declare
 
     with outhaul() as oh:
-        sys.stdout.write(declare(oh.source_url, table))
+        sys.stdout.write(declare(oh.sources.url(source), table, source))

@@ -63,7 +63,7 @@ def down() -> None:
 
 
 def status(*, json: Json = False) -> None:
-    """Show which parts of the stack run, and the queue by status."""
+    """Show which parts of the stack run, and the queue by status: of what has ended, the last 24 hours' jobs."""
     with outhaul() as oh:
         standings = stack_of(oh.settings).status()
         database_up = any(s.component == "postgres" and s.state != "stopped" for s in standings)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from outhaul.data.contract import Column, Contract
 from outhaul.data.sqltext import one_select
+from outhaul.domain.job import DEFAULT_SOURCE
 from outhaul.errors import InvalidRequest, Unavailable, unknown
 
 if TYPE_CHECKING:
@@ -18,16 +20,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table or view: ``schema.name``, or ``name`` alone to have the search path find it."""
+    """A table or view: ``schema.name``, or ``name`` alone to have the search path find it.
+
+    ``database`` is the source it is in: "default" is that of OUTHAUL_SOURCE_URL, others are named in OUTHAUL_SOURCES.
+    """
 
     name: str
+    database: str = DEFAULT_SOURCE
 
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """Rows of one SELECT, written by an operator. Percent signs, colons and question marks are plain text in it."""
+    """Rows of one SELECT, written by an operator. Percent signs, colons and question marks are plain text in it.
+
+    ``database`` as for a table.
+    """
 
     sql: str
+    database: str = DEFAULT_SOURCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +76,7 @@ class Dataset:
             they are; only an operator's own SQL does so.
         tenant: the column whose value must be the asking tenant; the predicate is added here, never by a request.
         shared: every tenant may read every row. Exactly one of ``tenant`` and ``shared`` is given.
+        statement_timeout: longest run of its query; None for OUTHAUL_STATEMENT_TIMEOUT_SECONDS.
         rules: the contract as the data path uses it.
     """
 
@@ -75,6 +86,7 @@ class Dataset:
     tenant: str | None = None
     shared: bool = False
     description: str = ""
+    statement_timeout: timedelta | None = None
     rules: Contract = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -83,12 +95,19 @@ class Dataset:
             raise InvalidRequest("dataset", f"{self.name!r} is not a name: letters, digits, '_', '-' and '.' only")
         if self.shared == (self.tenant is not None):
             raise InvalidRequest(where, "name the tenant column, or say shared=True if every tenant may read every row")
+        if self.statement_timeout is not None and self.statement_timeout <= timedelta(0):
+            raise InvalidRequest(where, "statement_timeout must be longer than nothing")
         if isinstance(self.source, Select):
             try:
                 one_select(self.source.sql)
             except ValueError as error:
                 raise InvalidRequest(where, f"the SQL {error}") from None
         object.__setattr__(self, "rules", Contract.of(self.contract, owner=where))
+
+    @property
+    def database(self) -> str | None:
+        """The source database it is read from; None for a lake."""
+        return None if isinstance(self.source, Lake) else self.source.database
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -141,6 +160,6 @@ def load_catalog(module: str) -> Catalog:
     return catalog
 
 
-def ad_hoc(sql: str) -> Dataset:
+def ad_hoc(sql: str, database: str = DEFAULT_SOURCE) -> Dataset:
     """A dataset for one operator's SELECT, without contract and open to all. Raises InvalidRequest."""
-    return Dataset("query", Select(sql), contract=None, shared=True)
+    return Dataset("query", Select(sql, database), contract=None, shared=True)

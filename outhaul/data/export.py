@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from outhaul.data.catalog import Lake
@@ -29,20 +29,12 @@ if TYPE_CHECKING:
 
     from outhaul.data.catalog import Dataset
     from outhaul.data.reader import Reader, Reading
+    from outhaul.data.readers import Attempt
     from outhaul.domain.files import OpenUpload, Upload
     from outhaul.domain.job import StoredFile
     from outhaul.domain.request import ExportRequest
 
 MANIFEST = "manifest.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """Who produces: the job's id, and its fencing numbers."""
-
-    job: str
-    attempt: int = 1
-    generation: int = 1
 
 
 class Export:
@@ -92,9 +84,8 @@ class Export:
         if isinstance(dataset.source, Lake):
             self._reader = LakeReader(dataset, dataset.source, request, tenant=tenant, as_text=as_text)
         else:
-            name = f"outhaul:{attempt.job}:{attempt.attempt}"
             self._reader = PostgresReader(
-                url, dataset, request, tenant=tenant, as_text=as_text, name=name, limits=limits or Limits()
+                url, dataset, request, tenant=tenant, as_text=as_text, attempt=attempt, limits=limits or Limits()
             )
         self._parts: Parts | None = None
         self._manifest_upload: Upload | None = None

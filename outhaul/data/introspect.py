@@ -11,6 +11,7 @@ from outhaul.data.catalog import Table
 from outhaul.data.pgtypes import LiveColumn
 from outhaul.data.query import compile_source
 from outhaul.data.session import Limits, Session
+from outhaul.domain.job import DEFAULT_SOURCE
 
 if TYPE_CHECKING:
     from typing import Any
@@ -24,7 +25,7 @@ WHERE attrelid = pg_catalog.to_regclass(pg_catalog.current_setting('outhaul.tabl
 """
 
 
-def declare(url: str, table: str) -> str:
+def declare(url: str, table: str, database: str = DEFAULT_SOURCE) -> str:
     """A Python module that declares ``table`` as a dataset, ready but for the choice of its tenant column.
 
     A column whose name says that it is the tenant's is taken for it. Where there is none, the declaration is refused
@@ -38,6 +39,7 @@ def declare(url: str, table: str) -> str:
         session.set({"outhaul.table": ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))})
         about: dict[str, dict[str, Any]] = json.loads(session.value(ABOUT) or "{}")
     name = table.rpartition(".")[2]
+    elsewhere = "" if database == DEFAULT_SOURCE else f", database={json.dumps(database)}"
     tenant = next((column.name for column in columns if column.name in TENANT_NAMES), None)
     lines = [
         f'"""The dataset {name}."""',
@@ -59,7 +61,7 @@ def declare(url: str, table: str) -> str:
         "catalog = Catalog(",
         "    Dataset(",
         f"        {json.dumps(name, ensure_ascii=False)},",
-        f"        source=Table({json.dumps(table, ensure_ascii=False)}),",
+        f"        source=Table({json.dumps(table, ensure_ascii=False)}{elsewhere}),",
         f"        contract={_class_name(name)},",
         f"        tenant={json.dumps(tenant)},"
         if tenant

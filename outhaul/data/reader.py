@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from outhaul.data import scan
+from outhaul.data.readers import Attempt, end_earlier
 from outhaul.data.session import Limits, Session
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class PostgresReader:
         request: which rows and columns, in which format.
         tenant: the asking tenant; None for a shared dataset.
         as_text: types of which Parquet cannot hold every value are to be text as a whole.
-        name: shown by the server as ``application_name``.
+        attempt: names the session; what earlier attempts have left open is ended.
         limits: how long the source may be kept busy.
     """
 
@@ -67,14 +68,15 @@ class PostgresReader:
         *,
         tenant: str | None,
         as_text: bool,
-        name: str,
+        attempt: Attempt,
         limits: Limits,
     ) -> None:
         self._dataset = dataset
         self._request = request
         self._tenant = tenant
         self._as_text = as_text
-        self._session = Session(url, name=name, limits=limits)
+        self._attempt = attempt
+        self._session = Session(url, name=attempt.session_name, limits=limits)
 
     def cancel(self) -> None:
         """Interrupt what runs now and refuse what would follow. Another thread may call it."""
@@ -83,6 +85,7 @@ class PostgresReader:
     def __enter__(self) -> Reading:
         session = self._session.__enter__()
         try:
+            end_earlier(session, self._attempt)
             snapshot_time = session.now()
             plan = scan.plan(
                 session,

@@ -15,7 +15,7 @@ import adbc_driver_postgresql
 import pyarrow as pa
 from adbc_driver_manager._reader import AdbcRecordBatchReader
 
-from outhaul.errors import SourceError
+from outhaul.errors import SourceError, SourceUnreachable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -91,6 +91,7 @@ class Session:
         limits: how long the source may be kept busy.
 
     Raises:
+        SourceUnreachable: on entering, when no session is to be had; no job that reads this source could do better.
         SourceError: from every method, with the SQLSTATE if the server gave one.
     """
 
@@ -111,7 +112,7 @@ class Session:
         self._uri = url + joint + "&".join(f"{key}={quote(value, safe='')}" for key, value in parameters.items())
 
     def __enter__(self) -> Self:
-        with _translated("The source database cannot be reached"):
+        with _translated("The source database cannot be reached", SourceUnreachable):
             self._database = adbc_driver_postgresql.connect(self._uri)
             try:
                 self._connection = adbc.AdbcConnection(self._database)
@@ -239,7 +240,8 @@ class Session:
 
 
 @contextlib.contextmanager
-def _translated(fallback: str) -> Iterator[None]:
+def _translated(fallback: str, kind: type[SourceError] = SourceError) -> Iterator[None]:
+    """Name an error of the driver; ``kind`` is what it is when it comes without a SQLSTATE."""
     try:
         yield
     except adbc.Error as error:
@@ -250,7 +252,7 @@ def _translated(fallback: str) -> Iterator[None]:
         )
         message = words or fallback[0].lower() + fallback[1:]
         message = message[0].upper() + message[1:] + (f" (SQLSTATE {state})" if state else "") + "."
-        raise SourceError(message, sqlstate=state, detail=str(error)) from None
+        raise (SourceError if state else kind)(message, sqlstate=state, detail=str(error)) from None
 
 
 def _milliseconds(span: timedelta) -> str:

@@ -40,6 +40,8 @@ class Priority(StrEnum):
 
 
 MAX_RETRIES = 3
+DEFAULT_SOURCE = "default"  # the one that OUTHAUL_SOURCE_URL names
+LAKE_SOURCE = "lake"  # files, which no database guards
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class Job:
     schedule_id: UUID | None
     requested_by: str
     dataset: str
+    source: str
     query: dict[str, Any]
     format: Format
     options: dict[str, Any]
@@ -85,6 +88,7 @@ class Job:
     retry_count: int
     attempt: int
     generation: int
+    silent_deaths: int
     lease_expiry: datetime | None
     lease_owner: str | None
     run_after: datetime | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
@@ -16,12 +17,15 @@ from outhaul.errors import (
     LeaseLost,
     NotFound,
     SourceError,
+    SourceUnreachable,
     StoreError,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+JITTER = 0.1  # so that what failed together does not come back together
+MAX_SILENT_DEATHS = 2  # then the job is suspected of killing its workers
 DEFAULT_DELAYS = (timedelta(seconds=30), timedelta(minutes=2), timedelta(minutes=10))
 
 
@@ -31,6 +35,7 @@ class Verdict(Enum):
     TRANSIENT = auto()  # a retry may succeed
     PERMANENT = auto()  # no retry can mend it
     INTERRUPTED = auto()  # not the job's fault: hand it back without charge
+    SOURCE_DOWN = auto()  # nor this: hand it back, and hold back all others that read the source
     CANCELLED = auto()  # it was meant to stop
     FENCED = auto()  # another attempt owns the job: touch nothing
 
@@ -56,6 +61,8 @@ def classify(error: BaseException) -> Verdict:
             return Verdict.INTERRUPTED
         case InvalidRequest() | NotFound():
             return Verdict.PERMANENT
+        case SourceUnreachable():
+            return Verdict.SOURCE_DOWN
         case SourceError(sqlstate=str(state)):
             return Verdict.TRANSIENT if state.startswith(TRANSIENT_SQLSTATES) else Verdict.PERMANENT
         case StoreError(status=int(status)):
@@ -73,6 +80,9 @@ class RetryRule:
     delays: Sequence[timedelta] = DEFAULT_DELAYS
 
     def delay(self, retry_count: int) -> timedelta | None:
-        """The wait before the next try of a job that was retried ``retry_count`` times, or None if none is left."""
+        """The wait before the next try of a job that was retried ``retry_count`` times, or None if none is left.
+
+        Up to a tenth longer than the rule says, by chance.
+        """
         allowed = min(MAX_RETRIES, len(self.delays))
-        return self.delays[retry_count] if retry_count < allowed else None
+        return self.delays[retry_count] * random.uniform(1, 1 + JITTER) if retry_count < allowed else None  # noqa: S311

@@ -11,12 +11,11 @@ class Event(StrEnum):
     """What can happen to a job."""
 
     ADMIT = "admit"  # dispatch gave it one of its tenant's places
-    RETURN = "return"  # its Prefect run could not be made or has vanished
+    RETURN = "return"  # back in line without charge: run lost, worker told to stop, source down, no place for the retry
     CLAIM = "claim"  # a worker took the lease; raises the attempt
     COMPLETE = "complete"  # files and manifest are stored
     FAIL = "fail"  # a transient error; a retry follows
     BURY = "bury"  # a permanent error, or no retries left
-    RELEASE = "release"  # the worker was told to stop and hands the job back, free of charge
     DUE = "due"  # the time of its retry has come
     CANCEL = "cancel"
     REQUEUE = "requeue"  # a person starts it anew; raises the generation
@@ -37,11 +36,12 @@ TRANSITIONS: dict[Status, dict[Event, Status]] = {
         Event.COMPLETE: Status.COMPLETED,
         Event.FAIL: Status.FAILED,
         Event.BURY: Status.DEAD,
-        Event.RELEASE: Status.QUEUED,
+        Event.RETURN: Status.ENQUEUED,
         Event.CANCEL: Status.CANCELLED,
     },
     Status.FAILED: {
         Event.DUE: Status.QUEUED,
+        Event.RETURN: Status.ENQUEUED,
         Event.CANCEL: Status.CANCELLED,
     },
     Status.COMPLETED: {},

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outhaul.data.catalog import Lake, ad_hoc
-from outhaul.data.export import Attempt, Export
+from outhaul.data.catalog import ad_hoc
+from outhaul.data.export import Export
+from outhaul.data.readers import Attempt
 from outhaul.data.session import Limits
-from outhaul.domain.job import Format
+from outhaul.domain.job import DEFAULT_SOURCE, Format
 from outhaul.domain.request import parse_request
 from outhaul.errors import Interrupted, InvalidRequest, unknown
 from outhaul.store.files import open_store
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from outhaul.data.catalog import Catalog
+    from outhaul.service.sources import Sources
 
 ENDINGS = {
     "csv": Format.CSV,
@@ -82,7 +84,7 @@ class Interrupt:
 class Copying:
     """Copies rows to one file."""
 
-    source_url: Callable[[], str]
+    sources: Sources
     statement_timeout: timedelta
     hide_values: bool
     s3_client: Callable[[], Any] | None
@@ -93,6 +95,7 @@ class Copying:
         *,
         dataset: str | None,
         sql: str | None,
+        source: str = DEFAULT_SOURCE,
         tenant: str | None,
         to: str,
         raw: Mapping[str, Any],
@@ -111,8 +114,10 @@ class Copying:
         started = time.monotonic()
         if (dataset is None) == (sql is None):
             raise InvalidRequest("copy", "name a dataset, or give one SELECT with --sql")
+        if sql is None and source != DEFAULT_SOURCE:
+            raise InvalidRequest("source", "goes with --sql; a dataset says itself where it is")
         if sql is not None:
-            chosen = ad_hoc(sql)
+            chosen = ad_hoc(sql, source)
         else:
             assert dataset is not None
             chosen = catalog().get(dataset)
@@ -123,13 +128,13 @@ class Copying:
         store = open_store(folder, self.s3_client)
         names = _numbered(name)
         export = Export(
-            "" if isinstance(chosen.source, Lake) else self.source_url(),
+            "" if chosen.database is None else self.sources.url(chosen.database),
             chosen,
             request,
             tenant=None if chosen.shared else tenant,
             attempt=Attempt("copy"),
             open_upload=lambda _name, content_type: store.open_upload(next(names), content_type, replace=True),
-            limits=Limits(statement_timeout=self.statement_timeout),
+            limits=Limits(statement_timeout=chosen.statement_timeout or self.statement_timeout),
             hide_values=self.hide_values,
             with_manifest=False,
         )

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from outhaul.domain.job import Status
-from outhaul.domain.retry import RetryRule
+from outhaul.domain.retry import MAX_SILENT_DEATHS, RetryRule
 from outhaul.errors import Unavailable, WorkerVanished
 from outhaul.orchestrator import RunState
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from outhaul.domain.job import Job
     from outhaul.errors import OuthaulError
     from outhaul.orchestrator import Orchestrator
+    from outhaul.service.sources import Sources
     from outhaul.store.jobs import JobStore
 
 SWEEP = "sweep"
 # How long a run may take from admission to claim, or from its retry's time, before someone looks after it.
 GRACE = timedelta(minutes=2)
-# How soon a due retry asks again for a place that its tenant did not have.
-NO_PLACE_PAUSE = timedelta(seconds=15)
+VANISHED = WorkerVanished("the worker stopped without a word (killed, out of memory or cut off)")
+TWICE_DEAD = WorkerVanished("the worker died twice (out of memory?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Dispatcher:
 
     jobs: JobStore
     orchestrator: Orchestrator
-    max_active: int
+    sources: Sources
     retry_rule: RetryRule = field(default_factory=RetryRule)
 
     def dispatch(self, *, actor: str) -> int:
@@ -42,7 +43,7 @@ class Dispatcher:
         Raises:
             Unavailable: Prefect or the database does not answer; jobs without a run are back in line.
         """
-        admitted = self.jobs.admit(self.max_active, actor=actor)
+        admitted = self.jobs.admit(actor=actor)
         for place, job_id in enumerate(admitted):
             try:
                 self._give_run(self.jobs.get(job_id))
@@ -68,28 +69,40 @@ class Dispatcher:
             done["returned"] += self._look_after_unclaimed(self.jobs.get(job_id))
         for job_id in self.jobs.overdue(GRACE):
             done["retried"] += self._look_after_overdue(self.jobs.get(job_id))
+        done["sources back"] += self.sources.tend()
         done["stale runs"] += self.orchestrator.clear_stale(GRACE)
         done["admitted"] += self.dispatch(actor=SWEEP)
         return done
 
     def lapse(self, job: Job) -> bool:
-        """Settle a job whose worker is gone: the next retry if one is left, else dead; cancelled if that was asked."""
+        """Settle a job whose worker is gone: the next retry if one is left, else dead; cancelled if that was asked.
+
+        What its process may still have open on the source is ended, too.
+        """
         if job.status is not Status.PROCESSING:
             return False
         if job.cancel_requested_at is not None:
-            return self.jobs.cancel(job, actor=SWEEP)
-        error = WorkerVanished("the worker stopped without a word (killed, out of memory or cut off)")
-        if not self.settle_failure(job, error, permanent=False, actor=SWEEP):
-            return False
-        self.follow_up(self.jobs.get(job.id))
-        return True
+            settled = self.jobs.cancel(job, actor=SWEEP)
+        elif job.silent_deaths + 1 >= MAX_SILENT_DEATHS:
+            settled = self.jobs.bury(job, TWICE_DEAD, actor=SWEEP, silent=True)
+        else:
+            settled = self._retry_or_bury(job, VANISHED, actor=SWEEP, silent=True)
+        if settled:
+            self.sources.end_readers(job)
+            self.follow_up(self.jobs.get(job.id))
+        return settled
 
     def settle_failure(self, job: Job, error: OuthaulError, *, permanent: bool, actor: str) -> bool:
         """Record a failed attempt: a retry when the error is transient and one is left, else dead."""
-        delay = None if permanent else self.retry_rule.delay(job.retry_count)
-        if delay is None:
+        if permanent:
             return self.jobs.bury(job, error, actor=actor)
-        return self.jobs.fail(job, error, delay=delay, actor=actor)
+        return self._retry_or_bury(job, error, actor=actor)
+
+    def _retry_or_bury(self, job: Job, error: OuthaulError, *, actor: str, silent: bool = False) -> bool:
+        delay = self.retry_rule.delay(job.retry_count)
+        if delay is None:
+            return self.jobs.bury(job, error, actor=actor, silent=silent)
+        return self.jobs.fail(job, error, delay=delay, actor=actor, silent=silent)
 
     def follow_up(self, job: Job) -> datetime | None:
         """Let the job's own run start again if the job waits for that; returns when, or None."""
@@ -113,29 +126,22 @@ class Dispatcher:
             return False
         if state is RunState.PENDING:
             self.orchestrator.cancel(job.prefect_flow_run_id)
-        return self.jobs.give_back(job, new_run=True, actor=SWEEP, reason=f"its Prefect run is {state.name.lower()}")
+        return self.jobs.give_back(job, actor=SWEEP, reason=f"its Prefect run is {state.name.lower()}")
 
     def _look_after_overdue(self, job: Job) -> bool:
         """A failed job whose retry never began: its run again, or a new one when that is gone."""
         assert job.prefect_flow_run_id is not None
         if job.run_after and self.orchestrator.reschedule(job.prefect_flow_run_id, job.run_after):
             return True
-        if not self.jobs.due(job.id, job.generation, actor=SWEEP):
-            return False
-        return self.jobs.give_back(
-            self.jobs.get(job.id), new_run=True, actor=SWEEP, reason="its Prefect run is missing"
-        )
+        return self.jobs.give_back(job, actor=SWEEP, reason="its Prefect run is missing")
 
 
 def _next_start(job: Job) -> datetime | None:
     """When the run of this job should start again; the worker's clock only tells Prefect, no decision hangs on it."""
-    now = datetime.now(UTC)
     match job.status:
-        case Status.FAILED if job.run_after and job.run_after <= now:
-            return now + NO_PLACE_PAUSE
         case Status.FAILED:
             return job.run_after
         case Status.QUEUED:
-            return now
+            return datetime.now(UTC)
         case _:
             return None

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from outhaul.domain.job import Status
+from outhaul.domain.job import LAKE_SOURCE, Status
 from outhaul.domain.request import parse_request
 from outhaul.domain.transitions import Event, allowed, sources
 from outhaul.errors import PrefectUnavailable, Refused, Unavailable
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
     from outhaul.data.catalog import Catalog
     from outhaul.domain.job import Job, JobEvent, StoredFile
+    from outhaul.domain.waiting import Wait
     from outhaul.orchestrator import Orchestrator
     from outhaul.service.dispatcher import Dispatcher
+    from outhaul.service.sources import Sources
     from outhaul.store.insights import Insights
     from outhaul.store.jobs import JobStore
     from outhaul.store.tenants import TenantStore
@@ -37,6 +39,7 @@ class Exports:
     insights: Insights
     tenants: TenantStore
     catalog: Callable[[], Catalog]
+    sources: Sources
     dispatcher: Dispatcher
     orchestrator: Orchestrator
 
@@ -48,11 +51,16 @@ class Exports:
         from outhaul.data.query import check_request  # loads Polars and Pandera, which only requests need
 
         request = parse_request(dict(raw))
-        check_request(self.catalog().get(request.dataset), request)
+        dataset = self.catalog().get(request.dataset)
+        check_request(dataset, request)
         owner = self.tenants.get(tenant)
         if not owner.export_enabled:
             raise Refused(f"tenant: exports are disabled for {tenant!r}")
-        job_id, new = self.jobs.add(owner.id, request, requested_by=requested_by)
+        if dataset.database is not None:
+            self.sources.url(dataset.database)
+        job_id, new = self.jobs.add(
+            owner.id, request, requested_by=requested_by, source=dataset.database or LAKE_SOURCE
+        )
         with suppress(PrefectUnavailable):
             self.dispatcher.dispatch(actor=requested_by)
         return self.jobs.get(job_id), new
@@ -73,8 +81,12 @@ class Exports:
         """The job's history, oldest first."""
         return self.insights.events(job.id)
 
+    def wait(self, job: Job) -> Wait | None:
+        """Why the job is not running yet; None for one that is, or has ended."""
+        return self.insights.wait(job)
+
     def counts(self) -> dict[Status, tuple[int, datetime]]:
-        """How many jobs have each status, and when the oldest of them was made."""
+        """How many jobs stand where, since when the oldest; what has ended counts for 24 hours after it was made."""
         return self.insights.counts()
 
     def cancel(self, job: Job, *, actor: str) -> Job:
@@ -88,10 +100,11 @@ class Exports:
         return self.jobs.get(job.id)
 
     def retry(self, job: Job, *, actor: str) -> Job:
-        """Start a dead or cancelled job anew, with all its retries."""
+        """Start a dead or cancelled job anew, with all its retries; with Prefect out of reach, once that is back."""
         if not self.jobs.requeue(job.id, actor=actor):
             raise _refusal(self.jobs.get(job.id), Event.REQUEUE)
-        self.dispatcher.dispatch(actor=actor)
+        with suppress(PrefectUnavailable):
+            self.dispatcher.dispatch(actor=actor)
         return self.jobs.get(job.id)
 
     def hold(self, job: Job, *, hold: bool, actor: str) -> Job:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from outhaul.data.export import Attempt, Export
+from outhaul.data.export import Export
+from outhaul.data.readers import Attempt
 from outhaul.data.session import Limits
+from outhaul.domain.job import Status
 from outhaul.domain.request import parse_request
 from outhaul.domain.retry import Verdict, classify
-from outhaul.errors import Cancelled, ExportError, LeaseLost, OuthaulError, Unavailable
+from outhaul.errors import Cancelled, ExportError, LeaseLost, OuthaulError, SourceError, StoreError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,9 +23,10 @@ if TYPE_CHECKING:
 
     from outhaul.data.catalog import Catalog
     from outhaul.domain.files import Produced
-    from outhaul.domain.job import Job, Status
+    from outhaul.domain.job import Job
     from outhaul.domain.request import ExportRequest
     from outhaul.service.dispatcher import Dispatcher
+    from outhaul.service.sources import Sources
     from outhaul.store.files import FileStore
     from outhaul.store.jobs import JobStore
 
@@ -91,21 +95,29 @@ class Worker:
     catalog: Catalog
     files: FileStore
     dispatcher: Dispatcher
-    source_url: str
+    sources: Sources
     lease: timedelta
     heartbeat: timedelta
     statement_timeout: timedelta
     hide_values: bool = field(default=False)
 
     def claim(self, job_id: UUID, generation: int, *, owner: str, flow_run_id: UUID | None = None) -> Job | None:
-        """Take the job, or None when it is not to be taken: done, cancelled, held by another, or not yet due."""
+        """Take the job, or None when it is not to be taken: done, cancelled, held by another, or not yet due.
 
-        def attempt() -> bool:
+        A retry that is due while there is no place for it goes back in line, and gets a new run with its next place.
+        """
+
+        def attempt() -> Job | None:
             return self.jobs.claim(job_id, generation, owner=owner, flow_run_id=flow_run_id, lease=self.lease)
 
-        if attempt() or (self.jobs.due(job_id, generation, actor=owner) and attempt()):
-            return self.jobs.get(job_id)
-        return None
+        job = attempt()
+        if job is None and self.jobs.due(job_id, generation, actor=owner):
+            job = attempt()
+        if job is None:
+            standing = self.jobs.get(job_id)
+            if standing.status is Status.FAILED and standing.generation == generation:
+                self.jobs.give_back(standing, actor=owner, reason="its retry is due, and there is no place for it")
+        return job
 
     def hold(self, job: Job) -> Lease:
         """Keep the lease of a claimed job for the length of a ``with`` block."""
@@ -119,17 +131,18 @@ class Worker:
         Raises:
             ExportError: of the kind that says what stopped it; nothing has been published then.
         """
-        prefix = f"{job.tenant}/{job.id}/{job.generation}-{job.attempt}/"
+        prefix = _folder(job)
         dataset = self.catalog.get(job.dataset)
+        limits = Limits(statement_timeout=dataset.statement_timeout or self.statement_timeout)
         export = Export(
-            self.source_url,
+            "" if dataset.database is None else self.sources.url(dataset.database),
             dataset,
             request_of(job),
             tenant=None if dataset.shared else job.tenant,
             attempt=Attempt(str(job.id), job.attempt, job.generation),
             open_upload=lambda name, content_type: self.files.open_upload(prefix + name, content_type),
             prefix=prefix,
-            limits=Limits(statement_timeout=self.statement_timeout),
+            limits=limits,
             hide_values=self.hide_values,
         )
         lease.interrupt = export.cancel
@@ -144,30 +157,56 @@ class Worker:
         return export.run(progress=progress, stop=lease.check)
 
     def settle(self, job: Job, produced: Produced, *, actor: str) -> Job:
-        """Record the success. Raises LeaseLost when another attempt owns the job by now."""
+        """Record the success, and remove what earlier attempts had published and could not record.
+
+        Raises:
+            LeaseLost: another attempt owns the job by now.
+        """
         said = {"replaced": produced.replaced, "notes": list(produced.notes)}
         remarks = {name: value for name, value in said.items() if value}
         if not self.jobs.complete(
             job, produced.files, manifest_key=produced.manifest_key, actor=actor, remarks=remarks
         ):
             raise LeaseLost("another attempt has taken this job over; its result counts")
+        with suppress(StoreError):  # retention takes what stays
+            for key in self.files.list(f"{job.tenant}/{job.id}/"):
+                if not key.startswith(_folder(job)):
+                    self.files.delete(key)
         return self.jobs.get(job.id)
 
     def fail(self, job: Job, error: BaseException, *, actor: str) -> Status:
-        """Record what stopped an attempt, as its kind demands; returns the job's status afterwards."""
-        if self.jobs.get(job.id).cancel_requested_at is not None:
-            error = Cancelled("the export was cancelled")
+        """Record what stopped an attempt, as its kind demands; returns the job's status afterwards.
+
+        Files that it had published are removed, unless its success was recorded before the error came.
+        """
+        if self.jobs.get(job.id).cancel_requested_at is not None or not self._record(job, error, actor):
+            # Asked to stop in the same moment: whatever else happened, that is what the asker wants.
+            standing = self.jobs.get(job.id)
+            if standing.cancel_requested_at is not None:
+                self.jobs.cancel(job, actor=actor)
+        standing = self.jobs.get(job.id)
+        if standing.s3_key is None or not standing.s3_key.startswith(_folder(job)):
+            with suppress(StoreError):
+                for key in self.files.list(_folder(job)):
+                    self.files.delete(key)
+        return standing.status
+
+    def _record(self, job: Job, error: BaseException, actor: str) -> bool:
+        """Settle the job by the error's kind; False if the database's guard says no."""
         match classify(error):
             case Verdict.CANCELLED:
-                self.jobs.cancel(job, actor=actor)
-            case Verdict.INTERRUPTED:
-                self.jobs.release(job, actor=actor)
+                return self.jobs.cancel(job, actor=actor)
             case Verdict.FENCED:
-                pass
+                return True
+            case Verdict.INTERRUPTED:
+                return self.jobs.give_back(job, actor=actor, reason="its worker was told to stop")
+            case Verdict.SOURCE_DOWN:
+                assert isinstance(error, SourceError)
+                self.sources.trip(job.source, error)
+                return self.jobs.give_back(job, actor=actor, reason=f"source {job.source}: {error.message}")
             case verdict:
                 permanent = verdict is Verdict.PERMANENT
-                self.dispatcher.settle_failure(job, _named(error), permanent=permanent, actor=actor)
-        return self.jobs.get(job.id).status
+                return self.dispatcher.settle_failure(job, _named(error), permanent=permanent, actor=actor)
 
     def after_run(self, job_id: UUID, *, owner: str, crashed: bool) -> None:
         """Once a run has failed or crashed: settle for a dead process, and start the run again if due."""
@@ -185,6 +224,11 @@ class Worker:
 def request_of(job: Job) -> ExportRequest:
     """The request that a job was made from."""
     return parse_request({"dataset": job.dataset, "query": job.query, "format": job.format, "options": job.options})
+
+
+def _folder(job: Job) -> str:
+    """Where this attempt's files are; no other attempt writes there."""
+    return f"{job.tenant}/{job.id}/{job.generation}-{job.attempt}/"
 
 
 def _named(error: BaseException) -> OuthaulError:

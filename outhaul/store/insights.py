@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from outhaul.domain.job import Job, JobEvent, Status, StoredFile
+from outhaul.domain.waiting import Facts, explain
 from outhaul.errors import NotFound
-from outhaul.store.database import query, transaction
+from outhaul.store.database import autocommit, query
 from outhaul.store.jobs import read_job
+from outhaul.store.pauses import read_pauses
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from sqlalchemy import Engine
 
+    from outhaul.domain.waiting import Wait
+
 MIN_ID_DIGITS = 4
 
 
 class Insights:
-    """Reads for the fronts. All methods raise Unavailable when the database does not answer."""
+    """Reads for the fronts. All methods raise Unavailable when the database does not answer.
 
-    def __init__(self, engine: Engine) -> None:
+    Args:
+        engine: the control pool.
+        max_active: how many jobs may be under way in all, as given to the JobStore.
+        max_per_source: how many of them may read the same source.
+    """
+
+    def __init__(self, engine: Engine, *, max_active: int, max_per_source: int) -> None:
         self.engine = engine
+        self._max_active = max_active
+        self._max_per_source = max_per_source
 
     def find(self, text: str) -> UUID:
         """The id that ``text`` is, or is the beginning of. Raises NotFound, also when several begin like that."""
@@ -31,7 +44,7 @@ class Insights:
             raise NotFound(f"{text!r} is not a job id, nor its first {MIN_ID_DIGITS} or more digits")
         if len(digits) == 32:
             return UUID(digits)
-        with transaction(self.engine) as connection:
+        with autocommit(self.engine) as connection:
             ids = connection.execute(query("job_find"), {"digits": digits}).scalars().all()
         if len(ids) != 1:
             raise NotFound(
@@ -44,18 +57,18 @@ class Insights:
         """The newest jobs, at most ``count``, of one tenant or all."""
         name = "job_list" if tenant_id else "job_list_all"
         params = {"tenant_id": tenant_id, "status": status and str(status), "count": count}
-        with transaction(self.engine) as connection:
+        with autocommit(self.engine) as connection:
             return [read_job(row) for row in connection.execute(query(name), params).mappings()]
 
     def files(self, job_id: UUID) -> list[StoredFile]:
         """The published files of a completed job, in order."""
-        with transaction(self.engine) as connection:
+        with autocommit(self.engine) as connection:
             rows = connection.execute(query("file_list"), {"id": job_id}).mappings()
             return [StoredFile(**row) for row in rows]
 
     def events(self, job_id: UUID) -> list[JobEvent]:
         """The job's history, oldest first."""
-        with transaction(self.engine) as connection:
+        with autocommit(self.engine) as connection:
             rows = connection.execute(query("event_list"), {"id": job_id}).mappings()
             return [
                 JobEvent(
@@ -68,8 +81,27 @@ class Insights:
                 for row in rows
             ]
 
+    def wait(self, job: Job) -> Wait | None:
+        """Why the job is not running yet; None for one that is, or has ended."""
+        with autocommit(self.engine) as connection:
+            row = connection.execute(query("job_wait"), {"id": job.id}).mappings().one_or_none()
+            pauses = connection.execute(query("job_pauses"), {"id": job.id}).mappings().all()
+        if row is None:
+            return None
+        seconds = row["usual_seconds"]
+        return explain(
+            job,
+            Facts(
+                **{name: value for name, value in row.items() if name != "usual_seconds"},
+                usual=None if seconds is None else timedelta(seconds=float(seconds)),
+                pauses=read_pauses(pauses),
+                max_active=self._max_active,
+                max_per_source=self._max_per_source,
+            ),
+        )
+
     def counts(self) -> dict[Status, tuple[int, datetime]]:
-        """How many jobs have each status, and when the oldest of them was made."""
-        with transaction(self.engine) as connection:
+        """How many jobs stand where, since when the oldest; what has ended counts for 24 hours after it was made."""
+        with autocommit(self.engine) as connection:
             rows = connection.execute(query("job_counts")).all()
         return {Status(row.status): (row.jobs, row.oldest) for row in rows}

@@ -1,23 +1,27 @@
-"""The jobs' rows: every move is one guarded statement, and its line of history is written in the same transaction."""
+"""The jobs' rows: every move is one guarded statement that also writes its line of history."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from outhaul.domain.job import Format, Job, Priority, Status, StoredFile
+from sqlalchemy import text
+
+from outhaul.domain.job import DEFAULT_SOURCE, Format, Job, Priority, Status
 from outhaul.domain.transitions import Event, sources, target
 from outhaul.errors import NotFound
-from outhaul.store.database import query, transaction
+from outhaul.store.database import autocommit, query, transaction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import timedelta
     from uuid import UUID
 
-    from sqlalchemy import Connection, Engine, RowMapping
+    from sqlalchemy import Connection, Engine, RowMapping, TextClause
 
+    from outhaul.domain.job import StoredFile
     from outhaul.domain.request import ExportRequest
     from outhaul.errors import OuthaulError
 
@@ -28,60 +32,72 @@ class JobStore:
     """Reads and moves jobs. Methods that move return None, or False, when the guard says no; they never raise for it.
 
     All raise Unavailable when the database does not answer.
+
+    Args:
+        engine: the control pool.
+        max_active: how many jobs may be under way in all.
+        max_per_source: how many of them may read the same source.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, max_active: int, max_per_source: int) -> None:
         self.engine = engine
+        self._bounds: dict[str, Any] = {"max_active": max_active, "max_per_source": max_per_source}
 
-    def add(self, tenant_id: UUID, request: ExportRequest, *, requested_by: str) -> tuple[UUID, bool]:
+    def add(
+        self, tenant_id: UUID, request: ExportRequest, *, requested_by: str, source: str = DEFAULT_SOURCE
+    ) -> tuple[UUID, bool]:
         """Store a request; returns the job's id and whether it is new (False: the idempotency key was used before)."""
         body = request.model_dump(mode="json")
-        with transaction(self.engine) as connection:
-            row = connection.execute(
-                query("job_add"),
-                {
-                    **body,
-                    "tenant_id": tenant_id,
-                    "requested_by": requested_by,
-                    "query": json.dumps(body["query"]),
-                    "options": json.dumps(body["options"]),
-                },
-            ).one_or_none()
-            if row is None:
-                key = {"tenant_id": tenant_id, "idempotency_key": request.idempotency_key}
-                return connection.execute(query("job_by_key"), key).scalar_one(), False
-            _record(connection, row._mapping, "enqueue", actor=requested_by)  # noqa: SLF001
-            return row.id, True
+        params = {
+            **body,
+            "tenant_id": tenant_id,
+            "requested_by": requested_by,
+            "source": source,
+            "query": json.dumps(body["query"]),
+            "options": json.dumps(body["options"]),
+            **_event("enqueue", requested_by),
+        }
+        with autocommit(self.engine) as connection:
+            row = connection.execute(_moving("job_add"), params).one_or_none()
+            if row is not None:
+                return row.id, True
+            key = {"tenant_id": tenant_id, "idempotency_key": request.idempotency_key}
+            return connection.execute(query("job_by_key"), key).scalar_one(), False
 
     def get(self, job_id: UUID, tenant_id: UUID | None = None) -> Job:
         """Read one job, of one tenant if given. Raises NotFound."""
-        with transaction(self.engine) as connection:
-            row = connection.execute(query("job_get"), {"id": job_id, "tenant_id": tenant_id}).one_or_none()
+        with autocommit(self.engine) as connection:
+            row = connection.execute(query("job_get"), {"id": job_id, "tenant_id": tenant_id}).mappings().one_or_none()
         if row is None:
             raise NotFound(f"there is no job {job_id}")
-        return read_job(row._mapping)  # noqa: SLF001
+        return read_job(row)
 
-    def admit(self, max_active: int, *, actor: str) -> list[UUID]:
-        """Give waiting jobs their tenants' free places, fairly, up to ``max_active`` under way in all."""
+    def admit(self, *, actor: str) -> list[UUID]:
+        """Give waiting jobs their tenants' free places, fairly, as far as there is room."""
         with transaction(self.engine) as connection:
             connection.execute(query("admission_lock"))
-            return self._move(connection, Event.ADMIT, actor, max_active=max_active)
+            ids = [row["id"] for row in _move(connection, Event.ADMIT, actor, **self._bounds)]
+            if ids:
+                connection.execute(query("tenant_served"), {"ids": ids})
+            return ids
 
     def set_run(self, job_id: UUID, generation: int, flow_run_id: UUID) -> None:
         """Remember which Prefect run will claim the job."""
         params = {"id": job_id, "generation": generation, "flow_run_id": flow_run_id}
-        with transaction(self.engine) as connection:
+        with autocommit(self.engine) as connection:
             connection.execute(query("job_run_set"), params)
 
     def due(self, job_id: UUID, generation: int, *, actor: str) -> bool:
-        """Move a failed job whose time has come back to queued, if its tenant has a free place."""
+        """Move a failed job whose time has come to queued, if there is a place and nothing it needs is paused."""
         with transaction(self.engine) as connection:
             connection.execute(query("admission_lock"))
-            return bool(self._move(connection, Event.DUE, actor, id=job_id, generation=generation))
+            return bool(_move(connection, Event.DUE, actor, id=job_id, generation=generation, **self._bounds))
 
-    def claim(self, job_id: UUID, generation: int, *, owner: str, flow_run_id: UUID | None, lease: timedelta) -> bool:
-        """Take the lease for ``owner``; raises the attempt by one."""
-        return self._move_one(
+    def claim(
+        self, job_id: UUID, generation: int, *, owner: str, flow_run_id: UUID | None, lease: timedelta
+    ) -> Job | None:
+        """Take the lease for ``owner``, raising the attempt by one; the job, or None if it is not to be taken."""
+        row = self._move_one(
             Event.CLAIM,
             owner,
             id=job_id,
@@ -90,6 +106,7 @@ class JobStore:
             flow_run_id=flow_run_id,
             lease_s=lease.total_seconds(),
         )
+        return read_job(row) if row else None
 
     def renew(self, job: Job, *, lease: timedelta, rows_done: int, rows_total_estimate: int | None) -> bool | None:
         """Lengthen the lease; returns whether a cancel was asked for, or None when the lease is lost."""
@@ -100,7 +117,7 @@ class JobStore:
             "rows_done": rows_done,
             "rows_total_estimate": rows_total_estimate,
         }
-        with transaction(self.engine) as connection:
+        with autocommit(self.engine) as connection:
             answer: bool | None = connection.execute(query("job_renew"), params).scalar_one_or_none()
         return answer
 
@@ -113,75 +130,72 @@ class JobStore:
         actor: str,
         remarks: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Record the files and the end in one transaction; False when another attempt owns the job by now.
+        """Record the files and the end together; False when another attempt owns the job by now.
 
         ``remarks`` stand in the history with the counts: what the asker should know of a success.
         """
         rows, size = sum(f.row_count for f in stored), sum(f.byte_count for f in stored)
-        with transaction(self.engine) as connection:
-            done = self._move(
-                connection,
-                Event.COMPLETE,
-                actor,
-                detail={"rows": rows, "bytes": size, "files": len(stored), **(remarks or {})},
-                id=job.id,
-                attempt=job.attempt,
-                rows=rows,
-                bytes=size,
-                s3_key=manifest_key,
-            )
-            for file in stored if done else ():
-                params = {"job_id": job.id, **{f.name: getattr(file, f.name) for f in fields(StoredFile)}}
-                connection.execute(query("file_add"), params)
-        return bool(done)
+        moved = self._move_one(
+            Event.COMPLETE,
+            actor,
+            detail={"rows": rows, "bytes": size, "files": len(stored), **(remarks or {})},
+            also="_file_add",
+            id=job.id,
+            attempt=job.attempt,
+            rows=rows,
+            bytes=size,
+            s3_key=manifest_key,
+            files=json.dumps([asdict(file) for file in stored]),
+        )
+        return moved is not None
 
-    def fail(self, job: Job, error: OuthaulError, *, delay: timedelta, actor: str) -> bool:
-        """Let the job wait ``delay`` for its next retry."""
-        return self._settle(Event.FAIL, job, error, actor, delay_s=delay.total_seconds())
+    def fail(self, job: Job, error: OuthaulError, *, delay: timedelta, actor: str, silent: bool = False) -> bool:
+        """Let the job wait ``delay`` for its next retry; ``silent`` when its worker died without a word."""
+        return self._settle(Event.FAIL, job, error, actor, silent=silent, delay_s=delay.total_seconds())
 
-    def bury(self, job: Job, error: OuthaulError, *, actor: str) -> bool:
+    def bury(self, job: Job, error: OuthaulError, *, actor: str, silent: bool = False) -> bool:
         """Give the job up until a person looks at it."""
-        return self._settle(Event.BURY, job, error, actor)
+        return self._settle(Event.BURY, job, error, actor, silent=silent)
 
-    def release(self, job: Job, *, actor: str) -> bool:
-        """Hand a running job back, free of charge."""
-        return self._move_one(Event.RELEASE, actor, id=job.id, attempt=job.attempt)
+    def give_back(self, job: Job, *, new_run: bool = True, actor: str, reason: str) -> bool:
+        """Put a job back in line, free of charge, as long as it is still ``job``'s generation and attempt.
 
-    def give_back(self, job: Job, *, new_run: bool, actor: str, reason: str) -> bool:
-        """Put an admitted job back in line; ``new_run`` when its Prefect run is spent, so that the next is another."""
-        return self._move_one(
+        ``new_run`` when its Prefect run is spent, so that the next is another. A failed job goes only once it is due.
+        """
+        moved = self._move_one(
             Event.RETURN,
             actor,
             detail={"reason": reason},
             id=job.id,
             generation=job.generation,
+            attempt=job.attempt,
             new_run=int(new_run),
         )
+        return moved is not None
 
     def cancel(self, job: Job, *, actor: str) -> bool:
         """Stop the job; one that is processing only if it is still ``job.attempt``."""
-        return self._move_one(Event.CANCEL, actor, id=job.id, attempt=job.attempt)
+        return self._move_one(Event.CANCEL, actor, id=job.id, attempt=job.attempt) is not None
 
     def request_cancel(self, job_id: UUID) -> bool:
         """Ask the worker that holds the job to stop."""
-        with transaction(self.engine) as connection:
+        with autocommit(self.engine) as connection:
             return connection.execute(query("job_cancel_request"), {"id": job_id}).one_or_none() is not None
 
     def requeue(self, job_id: UUID, *, actor: str) -> bool:
         """Start a dead or cancelled job anew."""
-        return self._move_one(Event.REQUEUE, actor, id=job_id)
+        return self._move_one(Event.REQUEUE, actor, id=job_id) is not None
 
     def discard(self, job_id: UUID, *, actor: str) -> bool:
         """Give a dead job up for good."""
-        return self._move_one(Event.DISCARD, actor, id=job_id)
+        return self._move_one(Event.DISCARD, actor, id=job_id) is not None
 
     def hold(self, job_id: UUID, *, hold: bool, actor: str) -> None:
         """Set or lift the legal hold. Raises NotFound."""
-        with transaction(self.engine) as connection:
-            row = connection.execute(query("job_hold"), {"id": job_id, "hold": hold}).mappings().one_or_none()
-            if row is None:
+        params = {"id": job_id, "hold": hold, **_event("hold" if hold else "unhold", actor)}
+        with autocommit(self.engine) as connection:
+            if connection.execute(_moving("job_hold"), params).one_or_none() is None:
                 raise NotFound(f"there is no job {job_id}")
-            _record(connection, row, "hold" if hold else "unhold", actor=actor)
 
     def lapsed(self) -> list[UUID]:
         """Jobs whose lease has run out."""
@@ -200,11 +214,11 @@ class JobStore:
         return self._ids("job_overdue", grace_s=grace.total_seconds())
 
     def _ids(self, name: str, **params: Any) -> list[UUID]:
-        with transaction(self.engine) as connection:
+        with autocommit(self.engine) as connection:
             return list(connection.execute(query(name), params).scalars())
 
-    def _settle(self, event: Event, job: Job, error: OuthaulError, actor: str, **params: Any) -> bool:
-        return self._move_one(
+    def _settle(self, event: Event, job: Job, error: OuthaulError, actor: str, *, silent: bool, **params: Any) -> bool:
+        moved = self._move_one(
             event,
             actor,
             detail={"code": error.code, "message": error.message},
@@ -213,43 +227,42 @@ class JobStore:
             code=error.code,
             message=error.message,
             detail_text=error.detail,
+            silent=int(silent),
             **params,
         )
+        return moved is not None
 
-    def _move_one(self, event: Event, actor: str, detail: Mapping[str, Any] | None = None, **params: Any) -> bool:
-        with transaction(self.engine) as connection:
-            return bool(self._move(connection, event, actor, detail, **params))
-
-    def _move(
-        self,
-        connection: Connection,
-        event: Event,
-        actor: str,
-        detail: Mapping[str, Any] | None = None,
-        **params: Any,
-    ) -> list[UUID]:
-        guard = {"sources": [str(status) for status in sources(event)], "target": str(target(event))}
-        moved = connection.execute(query(f"job_{event}"), {**params, **guard}).mappings().all()
-        for row in moved:
-            _record(connection, row, event, actor=actor, detail=detail)
-        return [row["id"] for row in moved]
+    def _move_one(
+        self, event: Event, actor: str, detail: Mapping[str, Any] | None = None, also: str = "", **params: Any
+    ) -> RowMapping | None:
+        with autocommit(self.engine) as connection:
+            moved = _move(connection, event, actor, detail, also, **params)
+        return moved[0] if moved else None
 
 
-def _record(
-    connection: Connection, row: RowMapping, event: str, *, actor: str, detail: Mapping[str, Any] | None = None
-) -> None:
-    connection.execute(
-        query("event_add"),
-        {
-            "job_id": row["id"],
-            "attempt": row["attempt"],
-            "event": str(event),
-            "from_status": row["was"],
-            "to_status": row["status"],
-            "actor": actor,
-            "detail": json.dumps(dict(detail or {})),
-        },
-    )
+def _move(
+    connection: Connection,
+    event: Event,
+    actor: str,
+    detail: Mapping[str, Any] | None = None,
+    also: str = "",
+    **params: Any,
+) -> Sequence[RowMapping]:
+    guard = {"sources": [str(status) for status in sources(event)], "target": str(target(event))}
+    said = _event(event, actor, detail)
+    return connection.execute(_moving(f"job_{event}", also), {**params, **guard, **said}).mappings().all()
+
+
+def _event(event: str, actor: str, detail: Mapping[str, Any] | None = None) -> dict[str, str]:
+    return {"event": str(event), "actor": actor, "detail": json.dumps(dict(detail or {}))}
+
+
+@cache
+def _moving(name: str, also: str = "") -> TextClause:
+    """A move, its line of history and what else belongs to it: one statement, so one round trip and all or nothing."""
+    parts = {"moved": name, "told": "_event_add", **({"stored": also} if also else {})}
+    clauses = ", ".join(f"{part} AS (\n{query(file)}\n)" for part, file in parts.items())
+    return text(f"WITH {clauses} SELECT * FROM moved")  # noqa: S608 - made of our own files
 
 
 def read_job(row: RowMapping) -> Job:

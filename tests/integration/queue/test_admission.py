@@ -3,9 +3,13 @@ from threading import Thread
 
 from sqlalchemy import text
 
+from outhaul.store.database import query
+from outhaul.store.jobs import JobStore
 
-def admitted(jobs, max_active=100):
-    return [jobs.get(job_id) for job_id in jobs.admit(max_active, actor="test")]
+
+def admitted(jobs, **bounds):
+    store = JobStore(jobs.engine, **{"max_active": 100, "max_per_source": 100, **bounds})
+    return [jobs.get(job_id) for job_id in store.admit(actor="test")]
 
 
 def finish(engine, job):
@@ -40,7 +44,7 @@ def test_priority_then_age_within_a_tenant(jobs, ask, tenants):
     order = []
     for places in range(1, 5):
         tenants.set("UA", max_concurrent_jobs=places)
-        order += jobs.admit(100, actor="test")
+        order += [job.id for job in admitted(jobs)]
     assert order == [high, old, new, low]
 
 
@@ -65,10 +69,46 @@ def test_many_admissions_at_once_give_no_place_twice(jobs, ask):
         for _ in range(10):
             ask(tenant)
     got = []
-    threads = [Thread(target=lambda: got.extend(jobs.admit(5, actor="test"))) for _ in range(8)]
+    threads = [Thread(target=lambda: got.extend(admitted(jobs, max_active=5))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(got) == len(set(got)) == 5
-    assert max(Counter(jobs.get(job_id).tenant for job_id in got).values()) <= 2
+    assert len(got) == len({job.id for job in got}) == 5
+    assert max(Counter(job.tenant for job in got).values()) <= 2
+
+
+def test_low_priority_is_late_but_never_lost(jobs, ask, tenants, engine):
+    """A stream of urgent jobs never ends; the low one still has its turn, two hours later."""
+    ask("UA"), tenants.set("UA", max_concurrent_jobs=1)
+    low = ask(priority="low")
+    with engine.begin() as connection:
+        connection.execute(
+            text("UPDATE export_jobs SET created_at = now() - make_interval(mins => 119) WHERE id = :id"), {"id": low}
+        )
+    urgent = [ask(priority="high") for _ in range(3)]
+    (first,) = admitted(jobs)
+    assert first.id == urgent[0]
+    finish(engine, first)
+    with engine.begin() as connection:
+        connection.execute(
+            text("UPDATE export_jobs SET created_at = created_at - interval '2 minutes' WHERE id = :id"), {"id": low}
+        )
+    (second,) = admitted(jobs)
+    assert second.id == low
+
+
+def test_ten_thousand_tenants_cost_no_more_than_those_who_wait(jobs, ask, engine):
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO tenants (name) SELECT 't' || i FROM generate_series(1, 10000) AS i"))
+        connection.execute(text("ANALYZE tenants"))
+    job_id = ask("UA")
+    with engine.connect() as connection:
+        plan = "\n".join(
+            connection.execute(
+                text(f"EXPLAIN (ANALYZE, TIMING OFF, SUMMARY OFF) {query('job_admit')}"),
+                {"max_active": 6, "max_per_source": 6, "target": "queued", "sources": ["enqueued"]},
+            ).scalars()
+        )
+    assert "Seq Scan on tenants" not in plan, plan
+    assert [job.id for job in admitted(jobs)] == [job_id]

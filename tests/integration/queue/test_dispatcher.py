@@ -58,8 +58,8 @@ def prefect():
 
 
 @pytest.fixture
-def dispatcher(jobs, prefect):
-    return Dispatcher(jobs, prefect, max_active=6, retry_rule=RetryRule())
+def dispatcher(jobs, prefect, sources):
+    return Dispatcher(jobs, prefect, sources, retry_rule=RetryRule())
 
 
 def age(engine, column="updated_at", minutes=10):
@@ -97,7 +97,7 @@ def test_with_prefect_down_jobs_wait_in_line_and_go_later(jobs, ask, dispatcher,
 
 def test_a_dispatcher_that_died_before_making_the_run(jobs, ask, dispatcher, prefect, engine):
     job_id = ask()
-    jobs.admit(6, actor="dies here")
+    jobs.admit(actor="dies here")
     assert dispatcher.sweep()["given a run"] == 0, "another dispatcher may be about to make it"
     age(engine)
     assert dispatcher.sweep()["given a run"] == 1

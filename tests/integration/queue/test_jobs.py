@@ -17,7 +17,7 @@ FILE = StoredFile(part=0, s3_key="UA/x/1-1/flights-00000.csv", row_count=3, byte
 @pytest.fixture
 def claimed(jobs, ask):
     job_id = ask()
-    jobs.admit(10, actor="test")
+    jobs.admit(actor="test")
     assert jobs.claim(job_id, 1, owner="w1", flow_run_id=None, lease=LEASE)
     return jobs.get(job_id)
 
@@ -57,7 +57,7 @@ def test_the_same_idempotency_key_makes_one_job_per_tenant(jobs, ask, tenants):
 
 def test_two_claimers_and_one_lease(jobs, ask):
     job_id = ask()
-    jobs.admit(10, actor="test")
+    jobs.admit(actor="test")
     gate, won = Barrier(8), []
 
     def claim(name):
@@ -78,7 +78,7 @@ def test_two_claimers_and_one_lease(jobs, ask):
 def test_a_claim_is_for_the_generation_and_run_that_were_admitted(jobs, ask):
     job_id, run = ask(), uuid4()
     assert not jobs.claim(job_id, 1, owner="w", flow_run_id=run, lease=LEASE), "not admitted yet"
-    jobs.admit(10, actor="test")
+    jobs.admit(actor="test")
     jobs.set_run(job_id, 1, run)
     assert not jobs.claim(job_id, 2, owner="w", flow_run_id=run, lease=LEASE)
     assert not jobs.claim(job_id, 1, owner="w", flow_run_id=uuid4(), lease=LEASE)
@@ -109,7 +109,7 @@ def test_a_late_completion_is_refused_and_leaves_no_file(jobs, insights, claimed
     assert jobs.claim(claimed.id, 1, owner="w2", flow_run_id=None, lease=LEASE)
     assert not jobs.complete(claimed, [FILE], manifest_key="m", actor="w1")
     assert not jobs.fail(claimed, ERROR, delay=timedelta(0), actor="w1")
-    assert not jobs.release(claimed, actor="w1")
+    assert not jobs.give_back(claimed, actor="w1", reason="told to stop")
     assert jobs.renew(claimed, lease=LEASE, rows_done=1, rows_total_estimate=None) is None
     assert insights.files(claimed.id) == []
     assert jobs.get(claimed.id).lease_owner == "w2"
@@ -149,7 +149,7 @@ def test_a_due_retry_waits_while_its_tenant_has_no_place(jobs, ask, engine, clai
     jobs.fail(claimed, ERROR, delay=timedelta(0), actor="w1")
     force(engine, claimed, "run_after = now() - interval '1 second'")
     ask(), ask()
-    jobs.admit(10, actor="test")
+    jobs.admit(actor="test")
     assert not jobs.due(claimed.id, 1, actor="w1")
     assert jobs.get(claimed.id).status is Status.FAILED
 

@@ -18,16 +18,19 @@ from outhaul.data.catalog import Catalog, Dataset, Select
 from outhaul.domain.job import Status
 from outhaul.errors import Unavailable
 from outhaul.service.dispatcher import Dispatcher
+from outhaul.service.sources import Sources
 from outhaul.service.worker import Worker
 from outhaul.store.insights import Insights
 from outhaul.store.jobs import JobStore
 from outhaul.store.local import LocalStore
+from outhaul.store.pauses import PauseStore
 
 SLOW = Dataset("slow", Select("SELECT i, pg_sleep(0.02)::text AS s FROM generate_series(1, 100) i"), None, shared=True)
 STUCK = Dataset("stuck", Select("SELECT pg_sleep(1000)::text AS s"), None, shared=True)
 NUMBERS = "(SELECT generate_series(1, 1000000000000) AS i) AS numbers"
 ENDLESS = Dataset("endless", Select(f"SELECT md5(i::text) AS t FROM {NUMBERS}"), None, shared=True)
 CATALOG = Catalog(SLOW, STUCK, ENDLESS)
+BOUNDS = {"max_active": 100, "max_per_source": 100}
 HEARTBEAT = timedelta(seconds=0.2)
 
 
@@ -35,7 +38,7 @@ class Renewals(JobStore):
     """Counts the renewals of each job that the database granted."""
 
     def __init__(self, engine):
-        super().__init__(engine)
+        super().__init__(engine, **BOUNDS)
         self.granted = Counter()
 
     def renew(self, job, **params):
@@ -71,12 +74,13 @@ def worker(jobs, source_url, tmp_path):
 
 
 def make_worker(jobs, source_url, folder):
+    sources = Sources(lambda: source_url, {}, lambda: PauseStore(jobs.engine))
     return Worker(
         jobs,
         CATALOG,
         LocalStore(folder / "files"),
-        Dispatcher(jobs, Runs(), max_active=100),
-        source_url,
+        Dispatcher(jobs, Runs(), sources),
+        sources,
         lease=timedelta(seconds=20),
         heartbeat=HEARTBEAT,
         statement_timeout=timedelta(seconds=120),
@@ -121,7 +125,7 @@ def await_none(sessions):
 def test_case_60_long_exports_do_not_starve_the_queue(worker, jobs, engine, ask, source_url):
     ids = [ask(f"tenant {i // 2}", dataset="slow") for i in range(12)]
     assert worker.dispatcher.dispatch(actor="test") == 12
-    insights, ended, answers, most = Insights(engine), threading.Event(), Counter(), Counter()
+    insights, ended, answers, most = Insights(engine, **BOUNDS), threading.Event(), Counter(), Counter()
 
     def look():
         while not ended.wait(0.01):

@@ -1,6 +1,0 @@
--- Hand a running job back without charging a retry.
-UPDATE export_jobs AS j
-SET status = :target, lease_expiry = NULL, lease_owner = NULL, updated_at = now()
-FROM (SELECT id, status FROM export_jobs WHERE id = :id FOR UPDATE) AS before
-WHERE j.id = before.id AND before.status = ANY(:sources) AND j.attempt = :attempt
-RETURNING j.id, j.attempt, before.status AS was, j.status
