@@ -168,10 +168,8 @@ class Worker:
             job, produced.files, manifest_key=produced.manifest_key, actor=actor, remarks=remarks
         ):
             raise LeaseLost("another attempt has taken this job over; its result counts")
-        with suppress(StoreError):  # retention takes what stays
-            for key in self.files.list(f"{job.tenant}/{job.id}/"):
-                if not key.startswith(_folder(job)):
-                    self.files.delete(key)
+        if job.attempt > 1:
+            self._remove(f"{job.tenant}/{job.id}/", but=_folder(job))
         return self.jobs.get(job.id)
 
     def fail(self, job: Job, error: BaseException, *, actor: str) -> Status:
@@ -186,10 +184,15 @@ class Worker:
                 self.jobs.cancel(job, actor=actor)
         standing = self.jobs.get(job.id)
         if standing.s3_key is None or not standing.s3_key.startswith(_folder(job)):
-            with suppress(StoreError):
-                for key in self.files.list(_folder(job)):
-                    self.files.delete(key)
+            self._remove(_folder(job))
         return standing.status
+
+    def _remove(self, prefix: str, *, but: str | None = None) -> None:
+        """Delete files that no job's row tells of; what the store does not let go now, retention takes."""
+        with suppress(StoreError):
+            for key in list(self.files.list(prefix)):
+                if but is None or not key.startswith(but):
+                    self.files.delete(key)
 
     def _record(self, job: Job, error: BaseException, actor: str) -> bool:
         """Settle the job by the error's kind; False if the database's guard says no."""

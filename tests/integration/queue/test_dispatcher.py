@@ -2,9 +2,9 @@
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from uuid import uuid4
 
 import pytest
+from fake_prefect import FakePrefect
 from sqlalchemy import text
 
 from outhaul.domain.job import Status
@@ -16,45 +16,9 @@ from outhaul.service.dispatcher import Dispatcher
 LEASE = timedelta(minutes=5)
 
 
-class Prefect:
-    """Stands in for the orchestrator: runs by idempotency key, with states that a test sets."""
-
-    def __init__(self):
-        self.runs, self.states, self.starts, self.down = {}, {}, {}, False
-
-    def _answer(self):
-        if self.down:
-            raise Unavailable("Prefect's API does not answer: check PREFECT_API_URL")
-
-    def create(self, job):
-        self._answer()
-        run_id = self.runs.setdefault((job.id, job.generation), uuid4())
-        self.states.setdefault(run_id, RunState.WAITING)
-        return run_id
-
-    def state(self, run_id):
-        self._answer()
-        return self.states.get(run_id, RunState.MISSING)
-
-    def reschedule(self, run_id, at):
-        self._answer()
-        if run_id not in self.states:
-            return False
-        self.states[run_id], self.starts[run_id] = RunState.WAITING, at
-        return True
-
-    def clear_stale(self, age):
-        self._answer()
-        return 0
-
-    def cancel(self, run_id):
-        self._answer()
-        self.states[run_id] = RunState.ENDED
-
-
 @pytest.fixture
 def prefect():
-    return Prefect()
+    return FakePrefect()
 
 
 @pytest.fixture
@@ -178,6 +142,32 @@ def test_a_permanent_error_goes_to_dead_at_once(jobs, ask, dispatcher):
     job = jobs.get(job_id)
     assert (job.status, job.retry_count, job.error_code) == (Status.DEAD, 0, "contract_violation")
     assert dispatcher.follow_up(job) is None
+
+
+def test_a_job_whose_worker_dies_twice_takes_no_third_along(jobs, ask, dispatcher, engine, insights):
+    job_id = ask()
+    dispatcher.dispatch(actor="test")
+    dispatcher.lapse(claim(jobs, job_id))
+    age(engine, "run_after")
+    assert jobs.due(job_id, 1, actor="test")
+    dispatcher.lapse(claim(jobs, job_id))
+    job = jobs.get(job_id)
+    assert (job.status, job.silent_deaths, job.retry_count) == (Status.DEAD, 2, 1)
+    assert job.error_message == "the worker died twice (out of memory?)"
+    jobs.requeue(job_id, actor="ann")
+    assert jobs.get(job_id).silent_deaths == 0, "a person looked at it"
+
+
+def test_a_wish_to_cancel_is_not_lost_to_a_failure_of_the_same_moment(jobs, ask, dispatcher):
+    job_id = ask()
+    dispatcher.dispatch(actor="test")
+    job = claim(jobs, job_id)
+    jobs.request_cancel(job_id)
+    assert not dispatcher.settle_failure(job, SourceError("gone", sqlstate="08006"), permanent=False, actor="w")
+    assert not dispatcher.settle_failure(job, ContractViolation("x"), permanent=True, actor="w")
+    assert not jobs.give_back(job, actor="w", reason="told to stop")
+    assert jobs.get(job_id).status is Status.PROCESSING
+    assert jobs.cancel(job, actor="w")
 
 
 def test_two_sweeps_at_once_do_no_harm(jobs, ask, dispatcher, engine):
