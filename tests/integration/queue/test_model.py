@@ -111,6 +111,14 @@ class Queue(RuleBasedStateMachine):
         self.jobs.add(self.tenants[tenant], request, requested_by="test", source=source)
         self.dispatch()
 
+    @rule(target=workers, tenant=st.sampled_from(TENANTS), source=st.sampled_from(SOURCES))
+    def ask_and_start(self, tenant, source):
+        self.ask(tenant, source, "high")
+        waiting = [
+            (key, run) for key, run in self.prefect.runs.items() if self.prefect.states.get(run) is RunState.WAITING
+        ]
+        return self.start(*waiting[-1]) if waiting else multiple()
+
     @rule(data=st.data(), move=st.sampled_from(["cancel", "requeue", "discard"]))
     def command(self, data, move):
         if job := self.some_job(data):
@@ -152,14 +160,21 @@ class Queue(RuleBasedStateMachine):
         states = {RunState.WAITING, RunState.PENDING, *([RunState.RUNNING, RunState.ENDED] if again else [])}
         runs = [(key, run) for key, run in self.prefect.runs.items() if self.prefect.states.get(run) in states]
         if not runs:
+            self.ask("A", "default", "normal")
             return multiple()
-        (job_id, generation), run = data.draw(st.sampled_from(runs))
-        self.prefect.states[run] = RunState.RUNNING
-        job = self.worker.claim(job_id, generation, owner=f"{run}/1", flow_run_id=run)
-        if job is None:
-            self.prefect.states[run] = RunState.ENDED
+        return self.start(*data.draw(st.sampled_from(runs)))
+
+    @rule(target=workers, worker=workers)
+    def cut_off(self, worker):
+        """A worker cannot renew its lease, another takes its job over, and both go on."""
+        for _ in range(2):
+            self.time_passes(0.3)
+            self.sweep()
+        standing = self.jobs.get(worker.job.id)
+        run = standing.prefect_flow_run_id
+        if run is None or self.prefect.states.get(run) is not RunState.WAITING:
             return multiple()
-        return SimpleNamespace(job=job, run=run)
+        return self.start((standing.id, standing.generation), run)
 
     @rule(worker=workers)
     def beat(self, worker):
@@ -242,12 +257,9 @@ class Queue(RuleBasedStateMachine):
             self.sweep()
             for (job_id, generation), run in list(self.prefect.runs.items()):
                 if self.prefect.states.get(run) is RunState.WAITING:
-                    self.prefect.states[run] = RunState.RUNNING
-                    job = self.worker.claim(job_id, generation, owner=f"{run}/1", flow_run_id=run)
-                    if job:
-                        self.finish(SimpleNamespace(job=job, run=run))
-                    else:
-                        self.prefect.states[run] = RunState.ENDED
+                    worker = self.start((job_id, generation), run)
+                    if hasattr(worker, "job"):
+                        self.finish(worker)
             self.hold()
             if all(job.status in ENDS for job in self.insights.recent(None, None, 10_000)):
                 return
@@ -256,6 +268,14 @@ class Queue(RuleBasedStateMachine):
         )
 
     # As flows/export.py does it.
+
+    def start(self, key, run):
+        self.prefect.states[run] = RunState.RUNNING
+        job = self.worker.claim(*key, owner=f"{run}/1", flow_run_id=run)
+        if job is None:
+            self.prefect.states[run] = RunState.ENDED
+            return multiple()
+        return SimpleNamespace(job=job, run=run)
 
     def finish(self, worker):
         job = worker.job
@@ -312,7 +332,7 @@ def test_whatever_happens_the_queue_keeps_its_word(engine, source_url):
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=30,
+            max_examples=40,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=list(HealthCheck),
