@@ -33,9 +33,7 @@ def start_again(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> N
     """After a failure or crash: let the job's row say whether and when this run starts again."""
     with outhaul() as app:
         app.worker.after_run(
-            UUID(str(flow_run.parameters["job_id"])),
-            owner=f"{flow_run.id}/{flow_run.run_count}",
-            crashed=state.is_crashed(),
+            UUID(str(flow_run.parameters["job_id"])), UUID(str(flow_run.id)), crashed=state.is_crashed()
         )
 
 
@@ -66,7 +64,8 @@ def export(job_id: UUID, generation: int = 1) -> State[Any]:
             try:
                 done = settle(app, job, produce(app, job, lease))
             except BaseException as error:
-                cause = Interrupted("the worker was told to stop") if isinstance(error, TerminationSignal) else error
+                told = isinstance(error, TerminationSignal | KeyboardInterrupt)
+                cause = Interrupted("the worker was told to stop") if told else error
                 status = app.worker.fail(job, cause, actor=owner())
                 get_run_logger().error("job_%s job=%s attempt=%s: %s", status, job.id, job.attempt, cause)
                 raise

@@ -116,8 +116,13 @@ class App:
         from outhaul.orchestrator import Orchestrator
 
         # Prefect reads its settings from the environment when it is first imported.
-        os.environ.setdefault("PREFECT_API_URL", f"http://127.0.0.1:{self.settings.prefect_port}/api")
+        os.environ.setdefault("PREFECT_API_URL", self.prefect_api_url)
         return Orchestrator()
+
+    @property
+    def prefect_api_url(self) -> str:
+        """The embedded Prefect server; PREFECT_API_URL in the environment goes before it."""
+        return f"http://127.0.0.1:{self.settings.prefect_port}/api"
 
     @cached_property
     def dispatcher(self) -> Dispatcher:

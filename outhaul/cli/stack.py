@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -86,6 +87,26 @@ def status(*, json: Json = False) -> None:
         )
 
 
+def worker(
+    pool: Annotated[str, Parameter(help="exports or maintenance.")],
+    /,
+    *,
+    limit: Annotated[int | None, Parameter(help="Runs at once. Default: 4 exports, 2 of maintenance.")] = None,
+    grace: Annotated[float, Parameter(help="Seconds that runs may go on once the worker is told to stop.")] = 300,
+    name: Annotated[str | None, Parameter(help="What Prefect shows. Default: the pool's name.")] = None,
+) -> None:
+    """Work off the runs of a Prefect pool, until SIGTERM or Ctrl-C.
+
+    Told to stop, the worker takes no new runs and lets those under way finish; after the grace, or at a second signal,
+    they hand their jobs back, at no charge, for another worker to take. PREFECT_API_URL names the Prefect server.
+    """
+    from outhaul.stack.worker import work
+
+    with outhaul() as oh:
+        os.environ.setdefault("PREFECT_API_URL", oh.prefect_api_url)
+    work(pool, limit=limit, grace=timedelta(seconds=grace), name=name)
+
+
 def deploy() -> None:
     """Set up work pools, limits and deployments on the Prefect server that PREFECT_API_URL names; safe to repeat."""
     if subprocess.run([sys.executable, "-m", "deployments.bootstrap"], check=False).returncode:
@@ -100,4 +121,4 @@ def demo(*, keep: Annotated[bool, Parameter(negative="", help="Leave the stack r
         return tour(oh, keep=keep)
 
 
-COMMANDS = (up, down, status, deploy, demo)
+COMMANDS = (up, down, status, worker, deploy, demo)

@@ -113,6 +113,10 @@ class Dispatcher:
             self._look_after_overdue(job)
         return at
 
+    def is_alive(self, run_id: UUID) -> bool:
+        """Whether Prefect has the run neither ended nor forgotten. Raises Unavailable."""
+        return self.orchestrator.state(run_id) not in {RunState.ENDED, RunState.MISSING}
+
     def _give_run(self, job: Job) -> UUID:
         run_id = self.orchestrator.create(job)
         self.jobs.set_run(job.id, job.generation, run_id)

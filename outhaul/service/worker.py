@@ -211,10 +211,14 @@ class Worker:
                 permanent = verdict is Verdict.PERMANENT
                 return self.dispatcher.settle_failure(job, _named(error), permanent=permanent, actor=actor)
 
-    def after_run(self, job_id: UUID, *, owner: str, crashed: bool) -> None:
-        """Once a run has failed or crashed: settle for a dead process, and start the run again if due."""
+    def after_run(self, job_id: UUID, run_id: UUID, *, crashed: bool) -> None:
+        """Once a run has failed or crashed: settle for a dead process, and start the run again if due.
+
+        Prefect's word on how often the run has started is not asked: a worker calls hooks with the run as it was.
+        """
         job = self.jobs.get(job_id)
-        if crashed and job.lease_owner == owner:
+        held = job.lease_owner is not None and job.lease_owner.startswith(f"{run_id}/")
+        if crashed and held and not self.dispatcher.is_alive(run_id):
             self.dispatcher.lapse(job)
         else:
             self.dispatcher.follow_up(job)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     OnEvent = Callable[[str, str], None]  # the component's name, and what happened to it
 
 START_SECONDS = 180
-DRAIN_SECONDS = 15
-STOP_SECONDS = 10
 LOOK_SECONDS = 1.0
 LONGEST_PAUSE = 30.0  # before a component that keeps dying is started again
 PR_SET_PDEATHSIG = 1
@@ -39,7 +37,7 @@ class Child:
     def __init__(self, component: Component, env: Mapping[str, str], logs: Path) -> None:
         self.component = component
         self.log = logs / f"{component.name.replace(' ', '-')}.log"
-        self._env = {**env, **component.env}
+        self._env = dict(env)
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
         self._started = 0.0
@@ -109,16 +107,9 @@ class Child:
         if not self.is_running():
             return
         process = psutil.Process(self.pid)
-        if self.component.drains:
-            # Told to stop, a Prefect worker kills its flow runs at once. Hold it still while they hand back their jobs.
-            runs = process.children(recursive=True)
-            process.suspend()
-            terminate(runs)
-            gone(runs, DRAIN_SECONDS)
-            process.resume()
         family = [process, *process.children(recursive=True)]
         terminate([process])
-        gone([process], STOP_SECONDS)
+        gone([process], self.component.stop_seconds)
         kill(family)
         if self._process:
             self._process.wait()

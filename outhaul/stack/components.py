@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ class Component:
     """One process of the stack.
 
     It is ready when ``health`` answers, or when its log holds ``says``; with neither it is a step that is ready once
-    it has ended well. ``drains``: its own children are told to stop, and given the time, before it is itself.
+    it has ended well. Told to stop, it is given ``stop_seconds`` before it is killed.
     """
 
     name: str
@@ -29,8 +29,7 @@ class Component:
     address: str = ""
     health: str = ""
     says: str = ""
-    drains: bool = False
-    env: Mapping[str, str] = field(default_factory=dict)
+    stop_seconds: float = 10.0
 
     @property
     def step(self) -> bool:
@@ -52,12 +51,11 @@ def components(*, port: int, embedded_prefect: bool) -> list[list[Component]]:
     workers = [
         Component(
             worker_name(pool),
-            (*prefect, "worker", "start", "--pool", pool, "--type", "process", "--limit", str(limit), "--name", pool),
+            (sys.executable, "-m", "outhaul", "worker", pool, "--grace", "0"),
             says=f"Worker '{pool}' started!",
-            drains=True,
-            env={"PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_WORKER_PREFETCH_SECONDS": "1"},
+            stop_seconds=30.0,  # its runs hand back their jobs
         )
-        for pool, limit in WORKERS.items()
+        for pool in WORKERS
     ]
     return [[schema, server] if embedded_prefect else [schema], [deployments, *workers]]
 
@@ -78,7 +76,6 @@ def environment(
         "PREFECT_HOME": str(home / "prefect"),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
-        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
         # In memory, leases would be lost with the server, and their holders crashed.
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
         "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",

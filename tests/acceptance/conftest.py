@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import httpx
 import psycopg
@@ -50,12 +50,9 @@ class Stack:
 
     def run(self, *words: str, code: int = 0, **env: str) -> subprocess.CompletedProcess[str]:
         """Run a command and hold it to its exit status."""
-        own = ("OUTHAUL_", "PREFECT_", "AWS_")
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(own)}
-        base = {"OUTHAUL_HOME": str(self.home), "OUTHAUL_PREFECT_PORT": str(self.port), **self.env, **env}
         done = subprocess.run(
             [sys.executable, "-m", "outhaul", *words],
-            env={**clean, **base},
+            env=self._environment(env),
             capture_output=True,
             text=True,
             timeout=280,
@@ -63,6 +60,16 @@ class Stack:
         )
         assert done.returncode == code, f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
+
+    def start(self, *words: str, log: IO[bytes], **env: str) -> subprocess.Popen[bytes]:
+        """Start a command that stays."""
+        command = [sys.executable, "-m", "outhaul", *words]
+        return subprocess.Popen(command, env=self._environment(env), stdout=log, stderr=log)
+
+    def _environment(self, env: dict[str, str]) -> dict[str, str]:
+        own = ("OUTHAUL_", "PREFECT_", "AWS_")
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+        return {**clean, "OUTHAUL_HOME": str(self.home), "OUTHAUL_PREFECT_PORT": str(self.port), **self.env, **env}
 
     def json(self, *words: str, code: int = 0, **env: str) -> Any:
         return json.loads(self.run(*words, "--json", code=code, **env).stdout)

@@ -23,22 +23,29 @@ def until(what, seconds=120):
     raise AssertionError("it did not happen")
 
 
+GATED = (
+    "ALTER TABLE flights RENAME TO flights_there",
+    """
+    CREATE VIEW flights AS SELECT f.* FROM flights_there AS f
+    CROSS JOIN LATERAL (SELECT CASE WHEN f.flight_id % 200 = 0 THEN pg_advisory_xact_lock_shared(7) END) AS gate
+    """,
+)
+OPEN = ("DROP VIEW flights", "ALTER TABLE flights_there RENAME TO flights")
+
+
 @pytest.fixture
 def slow(stack):
-    """While this is in place, reading the flights takes minutes, and a thousand of them some seconds."""
+    """Reading the flights stops half way, until ``fast`` is called."""
     with psycopg.connect(stack.url.replace("/outhaul?", "/demo?"), autocommit=True) as connection:
-        connection.execute("ALTER TABLE flights RENAME TO flights_there")
-        connection.execute(
-            "CREATE VIEW flights AS SELECT f.* FROM flights_there AS f CROSS JOIN LATERAL"
-            " (SELECT pg_sleep(CASE WHEN f.flight_id % 200 = 0 THEN 3 ELSE 0 END)) AS s"
-        )
-
-        def fast():
-            connection.execute("DROP VIEW flights")
-            connection.execute("ALTER TABLE flights_there RENAME TO flights")
-
-        connection.fast = fast
+        connection.execute("SELECT pg_advisory_lock(7)")
+        for statement in GATED:
+            connection.execute(statement)
+        connection.fast = lambda: connection.execute("SELECT pg_advisory_unlock(7)")
         yield connection
+        if not connection.broken:
+            connection.fast()
+            for statement in OPEN:
+                connection.execute(statement)
 
 
 def job_of(stack, job_id):
@@ -70,7 +77,6 @@ def test_cancel_stops_a_running_export(stack, slow):
         ).fetchone() == (0,)
     )  # fmt: skip
     assert not stack.path(f"UA/{job_id}").exists()
-    slow.fast()
 
 
 def test_a_killed_export_is_done_again(stack, slow):
@@ -78,12 +84,57 @@ def test_a_killed_export_is_done_again(stack, slow):
     until(lambda: job_of(stack, job_id)["status"] == "processing")
     process = until(lambda: export_process(job_of(stack, job_id)))
     process.kill()
+    lease = job_of(stack, job_id)["lease_expiry"]
     slow.fast()
+    job = until(lambda: (job := job_of(stack, job_id))["status"] != "processing" and job)
+    assert job["updated_at"] < lease, "its worker saw it die: nobody waits for the lease to run out"
     job = until(lambda: (job := job_of(stack, job_id))["status"] in ENDED and job)
     assert (job["status"], job["attempt"], job["rows_written"]) == ("completed", 2, UNITED)
     assert job["error_code"] == "worker_vanished"
     run = stack.prefect(f"flow_runs/{job['prefect_flow_run_id']}")
     assert (run["run_count"], run["state"]["type"]) == (2, "COMPLETED")
+
+
+def process_of(stack, component):
+    (found,) = [part for part in stack.json("status")["components"] if part["component"] == component]
+    return psutil.Process(found["pid"])
+
+
+def test_a_worker_told_to_stop_has_its_run_hand_the_job_back(stack, slow):
+    job_id = stack.json("request", "flights", "--tenant", "UA")["id"]
+    first = until(lambda: (job := job_of(stack, job_id))["status"] == "processing" and job)
+    process = until(lambda: export_process(first))
+    worker = process_of(stack, "worker exports")
+    worker.terminate()
+    psutil.wait_procs([worker, process], timeout=40)
+    assert not process.is_running()
+    slow.fast()
+    job = until(lambda: (job := job_of(stack, job_id))["status"] in ENDED and job)
+    assert (job["status"], job["attempt"], job["retry_count"]) == ("completed", 2, 0)
+    assert (job["silent_deaths"], job["generation"], job["rows_written"]) == (0, 2, UNITED)
+    run = stack.prefect(f"flow_runs/{first['prefect_flow_run_id']}")
+    assert run["state"]["type"] == "CRASHED", "to Prefect it must not run for ever"
+
+
+def test_a_worker_lets_its_runs_finish_within_the_grace(stack, slow, tmp_path):
+    other = process_of(stack, "worker exports")
+    other.suspend()
+    try:
+        with (tmp_path / "worker.log").open("wb") as log:
+            worker = stack.start("worker", "exports", "--grace", "100", "--name", "drains", log=log)
+        job_id = stack.json("request", "flights", "--tenant", "DL")["id"]
+        until(lambda: job_of(stack, job_id)["status"] == "processing")
+        worker.terminate()
+        until(lambda: "draining: 1 runs under way, 100 s of grace" in (tmp_path / "worker.log").read_text())
+        waiting = stack.json("request", "weather", "--tenant", "DL")["id"]
+        slow.fast()
+        assert worker.wait(timeout=100) == 0, (tmp_path / "worker.log").read_text()
+        job = job_of(stack, job_id)
+        assert (job["status"], job["attempt"]) == ("completed", 1)
+        assert job_of(stack, waiting)["status"] == "queued", "it takes nothing new"
+    finally:
+        other.resume()
+    until(lambda: job_of(stack, waiting)["status"] == "completed")
 
 
 @pytest.mark.timeout(600)  # a run that was handed to a dead worker is given two minutes, and sweeps come each minute
@@ -118,10 +169,6 @@ def test_killing_everything_loses_no_job_and_the_next_stack_finishes_them_on_s3(
     try:
         s3.create_bucket(Bucket="exports")
         stack.up(OUTHAUL_STORE_URL="s3://exports/prod", **credentials)
-        slow.close()
-        with psycopg.connect(stack.url.replace("/outhaul?", "/demo?"), autocommit=True) as connection:
-            connection.execute("DROP VIEW flights")
-            connection.execute("ALTER TABLE flights_there RENAME TO flights")
         for job_id in ids:
             job = until(lambda job_id=job_id: (job := job_of(stack, job_id))["status"] in ENDED and job, seconds=240)
             assert (job["status"], job["rows_written"]) == ("completed", 1000), job

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from outhaul.errors import Unavailable
-from outhaul.stack import child, processes, supervisor
+from outhaul.stack import processes, supervisor
 from outhaul.stack.child import Child
 from outhaul.stack.components import MARK, WORKERS, Component, components, environment
 from outhaul.stack.state import Standing, State
@@ -57,14 +57,14 @@ WORKER = Component(
     import signal, subprocess, sys, time
     run = subprocess.Popen([sys.executable, '-c', {RUN!r}])
     def stop(*_):
-        run.kill()
+        run.terminate()
+        run.wait()
         print('worker stops', flush=True)
         sys.exit()
     signal.signal(signal.SIGTERM, stop)
     while True: time.sleep(0.1)
     """),
     says="running",
-    drains=True,
 )
 
 
@@ -180,7 +180,7 @@ def test_a_killed_supervisor_leaves_nothing_and_up_works_again(run_stack, tmp_pa
     stack = run_stack([SERVICE, WORKER])
     until(stack._state.ready)
     stack._state.supervisor().kill()
-    # The worker's own child is told by nobody but the worker, which kills it as it ends.
+    # The worker's own child is told by nobody but the worker.
     until(lambda: processes.marked(MARK, str(tmp_path)) == [])
     stack = run_stack([SERVICE])
     until(stack._state.ready)
@@ -206,15 +206,14 @@ def test_runs_hand_back_their_jobs_before_their_worker_stops(tmp_path):
     assert worker.log.read_text().splitlines() == ["running", "handed back", "worker stops"]
 
 
-def test_what_does_not_listen_is_killed_with_its_children(tmp_path, monkeypatch):
-    monkeypatch.setattr(child, "STOP_SECONDS", 0.3)
+def test_what_does_not_listen_is_killed_with_its_children(tmp_path):
     code = """
     import signal, subprocess, time
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     print(subprocess.Popen(['sleep', '600']).pid, 'deaf', flush=True)
     while True: time.sleep(1)
     """
-    deaf = Child(Component("deaf", python(code), says="deaf"), os.environ, tmp_path)
+    deaf = Child(Component("deaf", python(code), says="deaf", stop_seconds=0.3), os.environ, tmp_path)
     deaf.start()
     deaf.await_ready()
     grandchild = psutil.Process(int(deaf.log.read_text().split()[0]))

@@ -317,7 +317,7 @@ class Queue(RuleBasedStateMachine):
 
     def after_run(self, worker, *, crashed):
         try:
-            self.worker.after_run(worker.job.id, owner=f"{worker.run}/1", crashed=crashed)
+            self.worker.after_run(worker.job.id, worker.run, crashed=crashed)
         except Unavailable:
             assert self.prefect.down
 

@@ -15,6 +15,7 @@ from sqlalchemy import text
 from outhaul.data.catalog import Catalog, Dataset, Select
 from outhaul.domain.job import Status
 from outhaul.errors import Cancelled, Interrupted, LeaseLost, SourceError, Unavailable
+from outhaul.orchestrator import RunState
 from outhaul.service.dispatcher import Dispatcher
 from outhaul.service.sources import Sources
 from outhaul.service.worker import Worker
@@ -254,6 +255,23 @@ def test_a_datasets_own_statement_timeout(worker, jobs, take):
 def test_a_source_without_an_address_is_named(worker, jobs, take):
     with pytest.raises(Unavailable, match="OUTHAUL_SOURCES: 'crm' is not a known source"):
         produce(worker, take("crm"))
+
+
+def test_a_crash_that_prefect_has_seen_is_settled_at_once(worker, jobs, take):
+    """Without waiting for the lease; but not while another start of the same run is at work."""
+    job = take()
+    run, prefect = job.prefect_flow_run_id, worker.dispatcher.orchestrator
+    with jobs.engine.begin() as connection:
+        connection.execute(text("UPDATE export_jobs SET lease_owner = :o"), {"o": f"{run}/2"})
+    prefect.states[run] = RunState.RUNNING
+    worker.after_run(job.id, run, crashed=True)
+    assert jobs.get(job.id).status is Status.PROCESSING, "word of the first start comes late: the second one works"
+    prefect.states[run] = RunState.ENDED
+    worker.after_run(job.id, uuid4(), crashed=True)
+    assert jobs.get(job.id).status is Status.PROCESSING, "another run's crash"
+    worker.after_run(job.id, run, crashed=True)
+    assert jobs.get(job.id).status is Status.FAILED
+    assert prefect.starts[run] == jobs.get(job.id).run_after
 
 
 def test_case_32_a_run_of_the_same_name_takes_nothing_from_another(worker, jobs, take):
