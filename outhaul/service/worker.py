@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from outhaul.data.export import Export
 from outhaul.data.readers import Attempt
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from outhaul.service.sources import Sources
     from outhaul.store.files import FileStore
     from outhaul.store.jobs import JobStore
+
+
+T = TypeVar("T")
+DATABASE_PAUSE_S = 1.0  # before a database that does not answer is asked again
 
 
 class Lease:
@@ -164,9 +169,13 @@ class Worker:
         """
         said = {"replaced": produced.replaced, "notes": list(produced.notes)}
         remarks = {name: value for name, value in said.items() if value}
-        if not self.jobs.complete(
-            job, produced.files, manifest_key=produced.manifest_key, actor=actor, remarks=remarks
-        ):
+
+        def record() -> bool:
+            return self.jobs.complete(
+                job, produced.files, manifest_key=produced.manifest_key, actor=actor, remarks=remarks
+            ) or self._recorded(job, produced.manifest_key)
+
+        if not self._insist(record):
             raise LeaseLost("another attempt has taken this job over; its result counts")
         if job.attempt > 1:
             self._remove(f"{job.tenant}/{job.id}/", but=_folder(job))
@@ -177,12 +186,7 @@ class Worker:
 
         Files that it had published are removed, unless its success was recorded before the error came.
         """
-        if self.jobs.get(job.id).cancel_requested_at is not None or not self._record(job, error, actor):
-            # Asked to stop in the same moment: whatever else happened, that is what the asker wants.
-            standing = self.jobs.get(job.id)
-            if standing.cancel_requested_at is not None:
-                self.jobs.cancel(job, actor=actor)
-        standing = self.jobs.get(job.id)
+        standing = self._insist(lambda: self._settle_error(job, error, actor))
         if standing.s3_key is None or not standing.s3_key.startswith(_folder(job)):
             self._remove(_folder(job))
         return standing.status
@@ -193,6 +197,34 @@ class Worker:
             for key in list(self.files.list(prefix)):
                 if but is None or not key.startswith(but):
                     self.files.delete(key)
+
+    def _settle_error(self, job: Job, error: BaseException, actor: str) -> Job:
+        def unwanted() -> bool:
+            return self.jobs.get(job.id).cancel_requested_at is not None
+
+        # Asked to stop, be it in this very moment: whatever else happened, that is what the asker wants.
+        if unwanted() or (not self._record(job, error, actor) and unwanted()):
+            self.jobs.cancel(job, actor=actor)
+        return self.jobs.get(job.id)
+
+    def _recorded(self, job: Job, manifest_key: str) -> bool:
+        """Whether this very success stands in the database: it was, and the answer got lost."""
+        return self.jobs.get(job.id).s3_key == manifest_key
+
+    def _insist(self, act: Callable[[], T]) -> T:
+        """Do what ends an attempt as soon as the database answers; after the length of a lease, nothing hangs on it.
+
+        Raises:
+            Unavailable: the database has not answered for so long.
+        """
+        end = time.monotonic() + self.lease.total_seconds()
+        while True:
+            try:
+                return act()
+            except Unavailable:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(DATABASE_PAUSE_S)
 
     def _record(self, job: Job, error: BaseException, actor: str) -> bool:
         """Settle the job by the error's kind; False if the database's guard says no."""

@@ -8,7 +8,9 @@ import psycopg
 import pytest
 
 from outhaul.data.catalog import Dataset, Select, Table, ad_hoc
-from outhaul.data.export import Attempt, Export, Produced
+from outhaul.data.export import Export
+from outhaul.data.readers import Attempt
+from outhaul.domain.files import Produced
 from outhaul.domain.job import Format
 from outhaul.domain.request import ExportRequest, parse_options, parse_query
 

@@ -25,8 +25,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from outhaul.data.catalog import ad_hoc
-from outhaul.data.export import Attempt, Export
+from outhaul.data.export import Export
 from outhaul.data.pgtypes import TYPES
+from outhaul.data.readers import Attempt
 from outhaul.domain.job import Format
 from outhaul.domain.request import ExportRequest, parse_options, parse_query
 from outhaul.store.local import LocalStore

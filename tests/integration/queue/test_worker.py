@@ -165,6 +165,25 @@ def test_a_late_error_does_not_take_a_recorded_success_away(worker, jobs, take):
     assert done.s3_key in before
 
 
+def test_a_database_that_is_away_for_a_moment_costs_no_attempt(worker, jobs, take, monkeypatch):
+    """At the end of an export, too: its success, or what stopped it, is recorded as soon as it is back."""
+    monkeypatch.setattr("outhaul.service.worker.DATABASE_PAUSE_S", 0.01)
+    real, left = type(jobs).complete, [3]
+
+    def complete(self, *args, **kwargs):
+        if left[0]:
+            left[0] -= 1
+            if left[0] == 0:
+                real(self, *args, **kwargs)  # the success stands, its answer is lost
+            raise Unavailable("the queue database cannot be reached")
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(type(jobs), "complete", complete)
+    job = take()
+    done = worker.settle(job, produce(worker, job), actor="w")
+    assert (done.status, done.attempt, left) == (Status.COMPLETED, 1, [0])
+
+
 def test_case_28_a_late_completion_is_refused_and_leaves_nothing(worker, jobs, take, engine):
     job = take()
     produced = produce(worker, job)

@@ -15,7 +15,8 @@ import pytest
 from fault_proxy import RESET
 
 from outhaul.data.catalog import ad_hoc
-from outhaul.data.export import Attempt, Export
+from outhaul.data.export import Export
+from outhaul.data.readers import Attempt
 from outhaul.data.session import Limits
 from outhaul.domain.job import Format
 from outhaul.domain.request import ExportRequest, parse_options, parse_query

@@ -38,7 +38,8 @@ class Request:
 class FaultProxy:
     """``seen`` lists requests as they come, ``served`` those that the server has done, in that order.
 
-    ``fault`` looks at a request and returns an HTTP status, ``RESET``, ``LOST`` or None for no fault.
+    ``fault`` looks at a request and returns an HTTP status, ``RESET``, ``LOST`` or None for no fault; ``answering`` is
+    called when the server has done its work and before the answer goes back. Both may take their time.
     """
 
     def __init__(self, upstream: int) -> None:
@@ -46,6 +47,7 @@ class FaultProxy:
         self.seen: list[Request] = []
         self.served: list[Request] = []
         self.fault: Callable[[Request], int | str | None] = lambda request: None
+        self.answering: Callable[[Request], None] = lambda request: None
         proxy = self
 
         class Handler(_Handler):
@@ -96,6 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
         content = response.read()
         upstream.close()
         self.owner.served.append(request)
+        self.owner.answering(request)
         if fault == LOST:
             self._break()
         else:
