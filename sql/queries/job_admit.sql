@@ -49,14 +49,19 @@ in_line (tenant_id) AS (
     WHERE in_line.tenant_id IS NOT NULL
 ),
 
+-- OFFSET keeps the planner, which cannot know how few they are, from reading all tenants.
+line_tenants AS MATERIALIZED (
+    SELECT t.*
+    FROM in_line
+    CROSS JOIN LATERAL (SELECT * FROM tenants WHERE id = in_line.tenant_id OFFSET 0) AS t
+),
+
 -- As many as there are places, of those with a job that may run now: nobody behind them could get one.
 waiting AS MATERIALIZED (
     SELECT line.*
     FROM (
         SELECT t.id, t.last_served_at, coalesce(b.jobs, 0) AS jobs, t.max_concurrent_jobs - coalesce(b.jobs, 0) AS free
-        FROM in_line
-        -- OFFSET keeps the planner, which cannot know how few they are, from reading all tenants.
-        CROSS JOIN LATERAL (SELECT * FROM tenants WHERE id = in_line.tenant_id OFFSET 0) AS t
+        FROM line_tenants AS t
         LEFT JOIN busy_tenants AS b ON b.tenant_id = t.id
         WHERE
             t.export_enabled
