@@ -9,7 +9,7 @@ READY := $(VENV)/.outhaul-ready
 LOCK := uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --output-file requirements.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test test-unit check bench fmt docs lock clean
+.PHONY: help setup demo up down test test-faults test-unit check bench fmt docs lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ test: setup ## Run all tests, those of the databases also on PostgreSQL 18; ARGS
 	$(PY) -m pytest $(ARGS)
 	$(if $(ARGS),,OUTHAUL_TEST_PG=18 $(PY) -m pytest tests/migration tests/integration/queue tests/integration/data \
 		--ignore-glob='*lake*')
+
+test-faults: setup ## Kill each part of the stack at four moments of an export, and write the table in docs/reliability.md
+	OUTHAUL_RELIABILITY=docs/reliability.md $(PY) -m pytest -s tests/acceptance/test_fault_table.py
 
 test-unit: setup ## Run the tests that need no database and no server
 	$(PY) -m pytest tests/unit $(ARGS)

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from outhaul.store.jobs import JobStore
 
 SWEEP = "sweep"
-# How long a run may take from admission to claim, or from its retry's time, before someone looks after it.
+# How long a run may take from admission to claim before someone looks after it.
 GRACE = timedelta(minutes=2)
+# How late a retry may be before its run is looked at: a worker of Prefect's own may have undone its arrangement.
+RETRY_GRACE = timedelta(seconds=20)
 VANISHED = WorkerVanished("the worker stopped without a word (killed, out of memory or cut off)")
 TWICE_DEAD = WorkerVanished("the worker died twice (out of memory?)")
 
@@ -67,7 +69,7 @@ class Dispatcher:
             done["given a run"] += 1
         for job_id in self.jobs.unclaimed(GRACE):
             done["returned"] += self._look_after_unclaimed(self.jobs.get(job_id))
-        for job_id in self.jobs.overdue(GRACE):
+        for job_id in self.jobs.overdue(RETRY_GRACE):
             done["retried"] += self._look_after_overdue(self.jobs.get(job_id))
         done["sources back"] += self.sources.tend()
         done["stale runs"] += self.orchestrator.clear_stale(GRACE)

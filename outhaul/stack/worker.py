@@ -1,6 +1,7 @@
 """A Prefect worker that drains: told to stop, it takes nothing new, lets runs finish, and then has them hand back.
 
-Prefect's own kills its runs when it is told to stop. Their code is told nothing, and to Prefect they run for ever.
+Prefect's own kills its runs when it is told to stop. Their code is told nothing, and to Prefect they run for ever. It
+also reports a crash twice, before and after the run's hooks: the second time undoes the retry that a hook arranged.
 """
 
 from __future__ import annotations
@@ -65,13 +66,18 @@ def _draining_worker() -> type[Any]:
         warnings.filterwarnings("ignore", "Type 'DrainingWorker'")  # is of the type of its base, as it should be
 
         class DrainingWorker(ProcessWorker):
-            """Takes no new runs once ``draining`` is set."""
+            """Takes no new runs once ``draining`` is set, and leaves alone what a hook has arranged."""
 
             draining = False
 
             async def get_and_submit_flow_runs(self) -> list[Any]:
                 """Look for runs that are due, and start them."""
                 return [] if self.draining else await super().get_and_submit_flow_runs()
+
+            async def _propose_crashed_state(self, flow_run: Any, message: str, client: Any = None) -> None:
+                state = (await self.client.read_flow_run(flow_run.id)).state
+                if state is None or not (state.is_final() or state.is_scheduled()):
+                    await super()._propose_crashed_state(flow_run, message, client)
 
     return DrainingWorker
 

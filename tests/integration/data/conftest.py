@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from outhaul.data.catalog import Dataset, Select, Table, ad_hoc
 from outhaul.data.export import Export
 from outhaul.data.readers import Attempt
-from outhaul.domain.files import Produced
 from outhaul.domain.job import Format
 from outhaul.domain.request import ExportRequest, parse_options, parse_query
+
+if TYPE_CHECKING:
+    from outhaul.domain.files import Produced
 
 
 class MemoryUpload:

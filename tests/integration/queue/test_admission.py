@@ -112,3 +112,16 @@ def test_ten_thousand_tenants_cost_no_more_than_those_who_wait(jobs, ask, engine
         )
     assert "Seq Scan on tenants" not in plan, plan
     assert [job.id for job in admitted(jobs)] == [job_id]
+
+
+def test_five_hundred_jobs_of_one_tenant_delay_anothers_by_one_export_at_most(jobs, ask, engine):
+    for _ in range(500):
+        ask("UA")
+    running = admitted(jobs, max_active=2)
+    assert [job.tenant for job in running] == ["UA", "UA"], "they have all places while nobody else wants one"
+    mine = ask("DL")
+    assert admitted(jobs, max_active=2) == []
+    finish(engine, running[0])
+    assert [job.id for job in admitted(jobs, max_active=2)] == [mine], "the first place that gets free"
+    other = ask("AA")
+    assert [job.id for job in admitted(jobs, max_active=6)][:1] == [other], "and at once where there is room"
