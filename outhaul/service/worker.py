@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+LOOK_S = 2.0  # how often a worker looks whether it is to stop: a person waits for that, and a look costs little
 DATABASE_PAUSE_S = 1.0  # before a database that does not answer is asked again
 
 
@@ -62,10 +63,15 @@ class Lease:
 
     def renew(self) -> None:
         """Renew now. A database that does not answer is not yet a lost lease: the next beat tries again."""
-        try:
-            cancel = self._jobs.renew(
+        self._heed(
+            lambda: self._jobs.renew(
                 self.job, lease=self._length, rows_done=self.rows_done, rows_total_estimate=self.rows_total_estimate
             )
+        )
+
+    def _heed(self, ask: Callable[[], bool | None]) -> None:
+        try:
+            cancel = ask()
         except Unavailable:
             return
         if cancel is None:
@@ -84,8 +90,14 @@ class Lease:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._ended.wait(self._beat.total_seconds()):
-            self.renew()
+        beat = self._beat.total_seconds()
+        renewed = time.monotonic()
+        while not self._ended.wait(min(beat, LOOK_S)):
+            if time.monotonic() - renewed >= beat:
+                renewed = time.monotonic()
+                self.renew()
+            else:
+                self._heed(lambda: self._jobs.look(self.job))
 
     def _stop(self, reason: ExportError) -> None:
         self._reason = reason

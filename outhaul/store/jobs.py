@@ -121,6 +121,14 @@ class JobStore:
             answer: bool | None = connection.execute(query("job_renew"), params).scalar_one_or_none()
         return answer
 
+    def look(self, job: Job) -> bool | None:
+        """Whether a cancel was asked for, or None when the lease is lost; changes nothing, so it may come often."""
+        with autocommit(self.engine) as connection:
+            answer: bool | None = connection.execute(
+                query("job_look"), {"id": job.id, "attempt": job.attempt}
+            ).scalar_one_or_none()
+        return answer
+
     def complete(
         self,
         job: Job,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
 
@@ -242,6 +243,27 @@ def test_case_28_a_silent_query_keeps_its_lease(worker, jobs, take, source_url):
     assert jobs.request_cancel(job.id)
     thread.join(timeout=20)
     assert len(caught) == 1
+
+
+def test_a_cancel_need_not_wait_for_a_beat(worker, jobs, take, source_url):
+    """In mid query, with the beat an hour away and no word from Prefect."""
+    job = take("sleep")
+    patient = replace(worker, lease=timedelta(hours=3), heartbeat=timedelta(hours=1))
+    caught = []
+
+    def run():
+        try:
+            produce(patient, job)
+        except Cancelled as error:
+            caught.append(patient.fail(job, error, actor="w"))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    await_sessions(source_url, 1)
+    assert jobs.request_cancel(job.id)
+    thread.join(timeout=20)
+    assert caught == [Status.CANCELLED]
+    await_sessions(source_url, 0)
 
 
 def test_the_next_attempt_and_the_sweep_end_what_earlier_ones_left(worker, jobs, take, engine, source_url):
