@@ -39,7 +39,7 @@ down: setup ## Stop the stack
 test: setup ## Run all tests, those of the databases also on PostgreSQL 18; ARGS="-k name" chooses
 	$(PY) -m pytest $(ARGS)
 	$(if $(ARGS),,OUTHAUL_TEST_PG=18 $(PY) -m pytest tests/migration tests/integration/queue tests/integration/data \
-		--ignore-glob='*lake*')
+		--ignore-glob='*lake*' --ignore-glob='*scale*' --ignore-glob='*long_exports*')
 
 test-faults: setup ## Kill each part of the stack at four moments of an export, and write the table in docs/reliability.md
 	OUTHAUL_RELIABILITY=docs/reliability.md $(PY) -m pytest -s tests/acceptance/test_fault_table.py

@@ -154,8 +154,8 @@ class App:
 
         return Worker(
             self.jobs,
-            self.catalog,
-            self.files,
+            lambda: self.catalog,
+            lambda: self.files,
             self.dispatcher,
             self.sources,
             lease=timedelta(seconds=self.settings.lease_seconds),

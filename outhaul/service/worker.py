@@ -8,9 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from outhaul.data.export import Export
-from outhaul.data.readers import Attempt
-from outhaul.data.session import Limits
 from outhaul.domain.job import Status
 from outhaul.domain.request import parse_request
 from outhaul.domain.retry import Verdict, classify
@@ -109,8 +106,8 @@ class Worker:
     """Carries out jobs."""
 
     jobs: JobStore
-    catalog: Catalog
-    files: FileStore
+    catalog: Callable[[], Catalog]
+    files: Callable[[], FileStore]
     dispatcher: Dispatcher
     sources: Sources
     lease: timedelta
@@ -148,8 +145,13 @@ class Worker:
         Raises:
             ExportError: of the kind that says what stopped it; nothing has been published then.
         """
+        # These load Polars and Pandera, which takes as long as all that comes before: a job is claimed first.
+        from outhaul.data.export import Export
+        from outhaul.data.readers import Attempt
+        from outhaul.data.session import Limits
+
         prefix = _folder(job)
-        dataset = self.catalog.get(job.dataset)
+        dataset = self.catalog().get(job.dataset)
         limits = Limits(statement_timeout=dataset.statement_timeout or self.statement_timeout)
         export = Export(
             "" if dataset.database is None else self.sources.url(dataset.database),
@@ -157,7 +159,7 @@ class Worker:
             request_of(job),
             tenant=None if dataset.shared else job.tenant,
             attempt=Attempt(str(job.id), job.attempt, job.generation),
-            open_upload=lambda name, content_type: self.files.open_upload(prefix + name, content_type),
+            open_upload=lambda name, content_type: self.files().open_upload(prefix + name, content_type),
             prefix=prefix,
             limits=limits,
             hide_values=self.hide_values,
@@ -206,9 +208,9 @@ class Worker:
     def _remove(self, prefix: str, *, but: str | None = None) -> None:
         """Delete files that no job's row tells of; what the store does not let go now, retention takes."""
         with suppress(StoreError):
-            for key in list(self.files.list(prefix)):
+            for key in list(self.files().list(prefix)):
                 if but is None or not key.startswith(but):
-                    self.files.delete(key)
+                    self.files().delete(key)
 
     def _settle_error(self, job: Job, error: BaseException, actor: str) -> Job:
         def unwanted() -> bool:

@@ -77,8 +77,8 @@ def make_worker(jobs, source_url, folder):
     sources = Sources(lambda: source_url, {}, lambda: PauseStore(jobs.engine))
     return Worker(
         jobs,
-        CATALOG,
-        LocalStore(folder / "files"),
+        lambda: CATALOG,
+        lambda: LocalStore(folder / "files"),
         Dispatcher(jobs, Runs(), sources),
         sources,
         lease=timedelta(seconds=20),
@@ -229,5 +229,5 @@ def test_case_58_a_cancelled_job_ends_its_query(worker, jobs, ask, source_url, d
         assert jobs.request_cancel(job_id)
         assert running.result(timeout=20) is Status.CANCELLED
         await_none(sessions)
-    assert list(worker.files.list()) == []
-    assert not [path for path in worker.files.root.rglob("*") if path.is_file()]
+    assert list(worker.files().list()) == []
+    assert not [path for path in worker.files().root.rglob("*") if path.is_file()]

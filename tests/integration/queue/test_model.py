@@ -92,7 +92,7 @@ class Queue(RuleBasedStateMachine):
         sources = Sources(lambda: self.urls["default"], self.urls, lambda: self.pauses)
         self.dispatcher = Dispatcher(self.jobs, self.prefect, sources)
         self.worker = Worker(
-            self.jobs, None, NoFiles(), self.dispatcher, sources,
+            self.jobs, None, NoFiles, self.dispatcher, sources,
             lease=LEASE, heartbeat=BEAT, statement_timeout=timedelta(hours=1),
         )  # fmt: skip
         tenants = TenantStore(self.engine)

@@ -38,10 +38,11 @@ def url(source_url):
 @pytest.fixture
 def worker(jobs, pauses, url, tmp_path):
     sources = Sources(lambda: url[0], {}, lambda: pauses)
+    store = LocalStore(tmp_path / "files")
     return Worker(
         jobs,
-        Catalog(NUMBERS, SLEEP, HASTY, CRM),
-        LocalStore(tmp_path / "files"),
+        lambda: Catalog(NUMBERS, SLEEP, HASTY, CRM),
+        lambda: store,
         Dispatcher(jobs, FakePrefect(), sources),
         sources,
         lease=timedelta(seconds=20),
@@ -76,7 +77,7 @@ def produce(worker, job):
 
 
 def stored(worker):
-    return sorted(worker.files.list())
+    return sorted(worker.files().list())
 
 
 def sessions(url):

@@ -1,0 +1,62 @@
+"""How long a job takes from its request to each later status, on a stack that is up and idle."""
+
+from __future__ import annotations
+
+import sys
+import time
+from statistics import median, quantiles
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from outhaul import console
+from outhaul.domain.job import Status
+from outhaul.errors import OuthaulError, Unavailable
+from outhaul.wiring import outhaul
+
+STEPS = {"admit": "queued", "claim": "processing", "complete": "completed"}
+ENDS = frozenset({Status.COMPLETED, Status.DEAD, Status.CANCELLED})
+LONGEST_S = 120
+
+app = App(
+    name="python -m bench.latency", help="Measure a running stack; `outhaul up` starts one, with the demo's data."
+)
+
+
+@app.default
+def bench(
+    *,
+    dataset: str = "weather",
+    tenant: str = "UA",
+    jobs: Annotated[int, Parameter(help="Jobs, one after the other.")] = 20,
+) -> None:
+    """Ask for small exports, one after the other, and print the seconds from each request to each later status."""
+    taken: dict[str, list[float]] = {status: [] for status in STEPS.values()}
+    with outhaul() as oh:
+        for _ in range(jobs):
+            raw = {"dataset": dataset, "query": {"limit": 10}}
+            job, _ = oh.exports.request(raw, tenant=tenant, requested_by="bench")
+            end = time.monotonic() + LONGEST_S
+            while job.status not in ENDS:
+                if time.monotonic() > end:
+                    raise Unavailable(f"job {job.short_id} is still {job.status} after {LONGEST_S} s")
+                time.sleep(0.1)
+                job = oh.jobs.get(job.id)
+            for event in oh.exports.events(job):
+                if event.event in STEPS:
+                    taken[STEPS[event.event]].append((event.at - job.created_at).total_seconds())
+    console.table(
+        ["seconds from request to", "median", "95th percentile", "least"],
+        [
+            (name, f"{median(t):.2f}", f"{quantiles(t, n=20, method='inclusive')[18]:.2f}", f"{min(t):.2f}")
+            for name, t in taken.items()
+        ],
+        right=["median", "95th percentile", "least"],
+    )
+
+
+if __name__ == "__main__":
+    try:
+        app()
+    except OuthaulError as error:
+        sys.exit(f"bench: {error.message}")
