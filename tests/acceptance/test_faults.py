@@ -91,8 +91,14 @@ def test_a_killed_export_is_done_again(stack, slow):
     job = until(lambda: (job := job_of(stack, job_id))["status"] in ENDED and job)
     assert (job["status"], job["attempt"], job["rows_written"]) == ("completed", 2, UNITED)
     assert job["error_code"] == "worker_vanished"
-    run = stack.prefect(f"flow_runs/{job['prefect_flow_run_id']}")
+    run = until(lambda: ended_run(stack, job))
     assert (run["run_count"], run["state"]["type"]) == (2, "COMPLETED")
+
+
+def ended_run(stack, job):
+    """The job's run once it has ended, which is a moment after the job."""
+    run = stack.prefect(f"flow_runs/{job['prefect_flow_run_id']}")
+    return run["state"]["type"] in {"COMPLETED", "CRASHED", "FAILED", "CANCELLED"} and run
 
 
 def process_of(stack, component):
@@ -112,7 +118,7 @@ def test_a_worker_told_to_stop_has_its_run_hand_the_job_back(stack, slow):
     job = until(lambda: (job := job_of(stack, job_id))["status"] in ENDED and job)
     assert (job["status"], job["attempt"], job["retry_count"]) == ("completed", 2, 0)
     assert (job["silent_deaths"], job["generation"], job["rows_written"]) == (0, 2, UNITED)
-    run = stack.prefect(f"flow_runs/{first['prefect_flow_run_id']}")
+    run = until(lambda: ended_run(stack, first))
     assert run["state"]["type"] == "CRASHED", "to Prefect it must not run for ever"
 
 
