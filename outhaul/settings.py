@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -29,7 +30,7 @@ class Settings(BaseSettings):
         default=None,
         description="PostgreSQL URL that datasets are read from, best a replica. Default: the embedded `demo`.",
     )
-    sources: dict[str, SecretStr] = Field(
+    sources: Annotated[dict[str, SecretStr], NoDecode] = Field(
         default={},
         description="More databases that datasets are read from, as a JSON object of names and PostgreSQL URLs.",
     )
@@ -70,6 +71,14 @@ class Settings(BaseSettings):
     hide_values: bool = Field(
         default=False, description="Leave example values out of the errors that a broken contract causes."
     )
+
+    @field_validator("sources", mode="before")
+    @classmethod
+    def _read_sources(cls, value: object) -> object:
+        try:
+            return json.loads(value) if isinstance(value, str) else value
+        except ValueError:
+            raise ValueError('it is not a JSON object such as {"crm": "postgresql://reader@host/crm"}') from None
 
     @field_validator("sources")
     @classmethod

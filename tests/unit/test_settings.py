@@ -24,6 +24,9 @@ def test_defaults_and_environment(env):
     assert settings.hide_values
     assert settings.outside_database == "postgresql://u:secret@db/x"
     assert settings.outside_source is None
+    env(SOURCES='{"crm": "postgresql://u:secret@crm/x"}')
+    assert load_settings().named_sources == {"crm": "postgresql://u:secret@crm/x"}
+    assert "secret" not in repr(load_settings())
     assert "secret" not in repr(settings)
 
 
@@ -41,6 +44,12 @@ def test_nothing_changes_afterwards():
         ("RETRY_DELAYS", "soon", "OUTHAUL_RETRY_DELAYS: input should be a valid number"),
         ("LEASE_SECONDS", "0", "OUTHAUL_LEASE_SECONDS: input should be greater than 0"),
         ("LEASE_SECONDS", "90", "OUTHAUL_HEARTBEAT_SECONDS must be at most half of OUTHAUL_LEASE_SECONDS"),
+        ("SOURCES", "crm", "OUTHAUL_SOURCES: it is not a JSON object such as"),
+        ("SOURCES", '["crm"]', "OUTHAUL_SOURCES: input should be a valid dictionary"),
+        ("SOURCES", '{"crm": "mysql://x"}', "OUTHAUL_SOURCES: source 'crm' needs a URL such as postgresql://"),
+        ("SOURCES", '{"default": "postgresql://x"}', "OUTHAUL_SOURCES: 'default' cannot be a source's name"),
+        ("SOURCES", '{"crm": 1}', "OUTHAUL_SOURCES"),
+        ("SOURCE_MAX_JOBS", "0", "OUTHAUL_SOURCE_MAX_JOBS: input should be greater than or equal to 1"),
         ("MAX_ACTIVE_JOBS", "0", "OUTHAUL_MAX_ACTIVE_JOBS: input should be greater than or equal to 1"),
     ],
 )
