@@ -12,6 +12,7 @@ import signal
 import sys
 import warnings
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -53,6 +54,8 @@ def work(pool: str, *, limit: int | None, grace: timedelta, name: str | None) ->
         raise InvalidRequest("grace", "must not be negative")
     for setting, value in SETTINGS.items():
         os.environ.setdefault(setting, value)  # Prefect reads them when it is first imported
+    # The deployments say `python`, which must be the one that has Outhaul.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     worker = _draining_worker()(
         work_pool_name=pool, name=name or pool, limit=limit or WORKERS[pool], prefetch_seconds=1
     )
