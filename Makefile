@@ -41,7 +41,7 @@ down: setup ## Stop the stack
 	$(VENV)/bin/outhaul down
 
 test: setup ## Run all tests, some also on PostgreSQL 18; ARGS="-k name" chooses
-	$(PY) -m pytest $(ARGS)
+	$(PY) -m pytest -m "not by_hand" $(ARGS)
 	$(if $(ARGS),,OUTHAUL_TEST_PG=18 $(PY) -m pytest $(ON_EACH_SERVER))
 
 test-faults: setup ## Kill each part of the stack at four moments of an export, and write the table in docs/reliability.md

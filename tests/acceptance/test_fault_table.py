@@ -1,7 +1,7 @@
 """Each part of the stack is killed at four moments of an export, and every job ends right.
 
 Four exports of four tenants stand at four gates when the part is killed. The table that comes of it is written into the
-page that OUTHAUL_RELIABILITY names; ``make test-faults`` does that.
+page that OUTHAUL_RELIABILITY names; ``make test-faults`` does that, ``make test`` kills only the first two parts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ MOMENTS = {
     "AA": "in mid upload",
     "B6": "between upload and commit",
 }
-VICTIMS = ("export process", "worker", "Prefect server", "PostgreSQL")
+VICTIMS = ("export process", "PostgreSQL", "worker", "Prefect server")
+# Prefect needs minutes to believe that a run is dead whose worker died with it.
+MINUTES = pytest.mark.by_hand
 GATES = {"UA": 101, "DL": 102}  # advisory locks that a row of theirs waits for
 TABLE: dict[tuple[str, str], str] = {}
 
@@ -165,7 +167,7 @@ def victims(stack: Stack, victim: str, runs: set[str]) -> list[psutil.Process]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("victim", VICTIMS)
+@pytest.mark.parametrize("victim", [*VICTIMS[:2], *(pytest.param(victim, marks=MINUTES) for victim in VICTIMS[2:])])
 def test_whatever_is_killed_the_jobs_end_right(stack, s3, victim):
     moto, proxy = s3
     gates = Gates(proxy, source_of(stack))
@@ -241,6 +243,7 @@ def assert_nothing_left(stack):
         assert connection.execute(busy).fetchone() == (0,)
 
 
+@MINUTES
 def test_the_table_is_whole():
     """Runs last, and writes the page if there is one to write."""
     assert len(TABLE) == len(VICTIMS) * len(MOMENTS)
