@@ -125,6 +125,7 @@ def test_a_worker_told_to_stop_has_its_run_hand_the_job_back(stack, slow):
 def test_a_worker_lets_its_runs_finish_within_the_grace(stack, slow, tmp_path):
     other = process_of(stack, "worker exports")
     other.suspend()
+    worker = None
     try:
         with (tmp_path / "worker.log").open("wb") as log:
             worker = stack.start("worker", "exports", "--grace", "100", "--name", "drains", log=log)
@@ -140,6 +141,9 @@ def test_a_worker_lets_its_runs_finish_within_the_grace(stack, slow, tmp_path):
         assert job_of(stack, waiting)["status"] == "queued", "it takes nothing new"
     finally:
         other.resume()
+        if worker and worker.poll() is None:
+            worker.kill()
+            worker.wait()
     until(lambda: job_of(stack, waiting)["status"] == "completed")
 
 

@@ -385,5 +385,5 @@ def test_cannot_connect(export, store):
     with pytest.raises(SourceError, match="cannot be reached") as caught:
         export("SELECT 1 AS a", store=store)
     assert "127.0.0.1" not in caught.value.message
-    assert classify(caught.value) is Verdict.TRANSIENT
+    assert classify(caught.value) is Verdict.SOURCE_DOWN
     assert store.uploads == []

@@ -399,7 +399,7 @@ def progress(rows, expected):
     lines = Path("/proc/self/status").read_text().splitlines()
     peak = max(peak, int(next(line for line in lines if line.startswith("RssAnon")).split()[1]) // 1024)
 catalog = Catalog(Dataset("d", Lake(sys.argv[1]), None, shared=True))
-copied = Copying(lambda: "", timedelta(hours=1), False, None).copy(
+copied = Copying(None, timedelta(hours=1), False, None).copy(
     lambda: catalog, dataset="d", sql=None, tenant=None, to=sys.argv[2], raw={"query": eval(sys.argv[3])},
     on_progress=progress)
 print(copied.rows, peak)
@@ -423,7 +423,7 @@ def test_case_58_memory_does_not_grow_with_the_file(tmp_path, query, rows):
 
 def test_a_copy_needs_no_database(tmp_path):
     write(tmp_path / "in/x.parquet", id=[1, 2])
-    copying = Copying(lambda: "postgresql://nowhere.invalid/none", timedelta(hours=1), False, None)
+    copying = Copying(None, timedelta(hours=1), False, None)
     copied = copying.copy(
         lambda: Catalog(lake(tmp_path / "in", Ids)),
         dataset="d",

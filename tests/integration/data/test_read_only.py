@@ -20,6 +20,7 @@ from outhaul.data.session import Limits
 from outhaul.domain.retry import Verdict, classify
 from outhaul.errors import InvalidRequest, SourceError
 from outhaul.service.copying import Copying
+from outhaul.service.sources import Sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +47,10 @@ TABLES = (
 )
 
 
+def no_queue():
+    raise AssertionError("a copy needs no queue")
+
+
 @dataclass
 class Source:
     """A database with something to lose, and what happened to it."""
@@ -56,7 +61,7 @@ class Source:
 
     def copy(self, sql: str, *, url: str | None = None, timeout: timedelta) -> bytes:
         to = self.folder / "out.csv"
-        copying = Copying(lambda: url or self.export.url, timeout, False, None)
+        copying = Copying(Sources(lambda: url or self.export.url, {}, no_queue), timeout, False, None)
         copying.copy(
             Catalog,
             dataset=None,
