@@ -42,7 +42,7 @@ def slow(stack):
             connection.execute(statement)
         connection.fast = lambda: connection.execute("SELECT pg_advisory_unlock(7)")
         yield connection
-        if not connection.broken:
+        if not connection.closed:
             connection.fast()
             for statement in OPEN:
                 connection.execute(statement)
@@ -157,14 +157,17 @@ def test_killing_everything_loses_no_job_and_the_next_stack_finishes_them_on_s3(
     victims = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get("OUTHAUL_HOME") == str(stack.home) or str(stack.home) in process.cmdline():
+            of_home = any(word.startswith(str(stack.home)) for word in process.cmdline())
+            if of_home or process.environ().get("OUTHAUL_HOME") == str(stack.home):
                 victims.append(process)
         except psutil.Error:
             continue
     assert len(victims) >= 6, "supervisor, PostgreSQL, Prefect, two workers and an export at least"
+    assert any(process.name() == "postgres" for process in victims)
     for process in victims:
         os.kill(process.pid, signal.SIGKILL)
     psutil.wait_procs(victims, timeout=20)
+    slow.close()
     server = ThreadedMotoServer("127.0.0.1", 0)
     server.start()
     host, port = server.get_host_and_port()
@@ -179,6 +182,9 @@ def test_killing_everything_loses_no_job_and_the_next_stack_finishes_them_on_s3(
     try:
         s3.create_bucket(Bucket="exports")
         stack.up(OUTHAUL_STORE_URL="s3://exports/prod", **credentials)
+        with psycopg.connect(stack.url.replace("/outhaul?", "/demo?"), autocommit=True) as connection:
+            for statement in OPEN:
+                connection.execute(statement)
         for job_id in ids:
             job = until(lambda job_id=job_id: (job := job_of(stack, job_id))["status"] in ENDED and job, seconds=240)
             assert (job["status"], job["rows_written"]) == ("completed", 1000), job
