@@ -11,11 +11,12 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from bench import report
+from bench.command import run
 from bench.measure import measure
 from bench.orders import Orders
 from bench.report import Pair
 from bench.tools import FORMATS, OUTHAUL, PEERS
-from outhaul.errors import InvalidRequest, OuthaulError, unknown
+from outhaul.errors import InvalidRequest, unknown
 from outhaul.stack.postgres import EmbeddedPostgres
 
 HOME = Path(".outhaul") / "bench"
@@ -110,11 +111,7 @@ def _folder() -> Path:
 
 def main() -> None:
     """Run the command line; every error is one plain line."""
-    try:
-        app(exit_on_error=True)
-    except OuthaulError as error:
-        sys.stderr.write(f"bench: {error.message}\n")
-        sys.exit(2 if isinstance(error, InvalidRequest) else 1)
+    run(app)
 
 
 if __name__ == "__main__":

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from statistics import median, quantiles
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from bench.command import run
 from outhaul import console
-from outhaul.domain.job import Status
-from outhaul.errors import OuthaulError, Unavailable
+from outhaul.errors import Unavailable
 from outhaul.wiring import outhaul
 
 STEPS = {"admit": "queued", "claim": "processing", "complete": "completed"}
-ENDS = frozenset({Status.COMPLETED, Status.DEAD, Status.CANCELLED})
 LONGEST_S = 120
 
 app = App(
@@ -37,7 +35,7 @@ def bench(
             raw = {"dataset": dataset, "query": {"limit": 10}}
             job, _ = oh.exports.request(raw, tenant=tenant, requested_by="bench")
             end = time.monotonic() + LONGEST_S
-            while job.status not in ENDS:
+            while job.status not in console.TERMINAL:
                 if time.monotonic() > end:
                     raise Unavailable(f"job {job.short_id} is still {job.status} after {LONGEST_S} s")
                 time.sleep(0.1)
@@ -56,7 +54,4 @@ def bench(
 
 
 if __name__ == "__main__":
-    try:
-        app()
-    except OuthaulError as error:
-        sys.exit(f"bench: {error.message}")
+    run(app)

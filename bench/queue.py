@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,12 +11,13 @@ import psycopg
 from cyclopts import App, Parameter
 
 from bench import queue_latency, queue_load, queue_report
+from bench.command import run
 from bench.data_path import chosen, say
 from bench.queue_peers import CONTENDERS
 from bench.queue_plans import explain_all
 from bench.queue_report import Findings
 from bench.queue_tables import Tables, translated
-from outhaul.errors import InvalidRequest, OuthaulError, Unavailable
+from outhaul.errors import InvalidRequest, Unavailable
 from outhaul.stack.postgres import EmbeddedPostgres
 
 if TYPE_CHECKING:
@@ -113,11 +113,7 @@ def _version(server: EmbeddedPostgres) -> str:
 
 def main() -> None:
     """Run the command line; every error is one plain line."""
-    try:
-        app(exit_on_error=True)
-    except OuthaulError as error:
-        sys.stderr.write(f"bench: {error.message}\n")
-        sys.exit(2 if isinstance(error, InvalidRequest) else 1)
+    run(app)
 
 
 if __name__ == "__main__":
