@@ -128,7 +128,7 @@ class Copying:
         store = open_store(folder, self.s3_client)
         names = _numbered(name)
         export = Export(
-            "" if chosen.database is None else self.sources.url(chosen.database),
+            self.sources.url_of(chosen),
             chosen,
             request,
             tenant=None if chosen.shared else tenant,

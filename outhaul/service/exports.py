@@ -56,8 +56,7 @@ class Exports:
         owner = self.tenants.get(tenant)
         if not owner.export_enabled:
             raise Refused(f"tenant: exports are disabled for {tenant!r}")
-        if dataset.database is not None:
-            self.sources.url(dataset.database)
+        self.sources.url_of(dataset)
         job_id, new = self.jobs.add(
             owner.id, request, requested_by=requested_by, source=dataset.database or LAKE_SOURCE
         )

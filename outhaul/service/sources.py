@@ -14,6 +14,7 @@ from outhaul.errors import SourceError, Unavailable, unknown
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from outhaul.data.catalog import Dataset
     from outhaul.domain.job import Job
     from outhaul.store.pauses import PauseStore
 
@@ -46,6 +47,10 @@ class Sources:
         if name not in self.named:
             raise Unavailable(f"OUTHAUL_SOURCES: {unknown('source', name, self.names)}")
         return self.named[name]
+
+    def url_of(self, dataset: Dataset) -> str:
+        """Where a dataset is read from; empty for a lake, which is in no database. Raises Unavailable."""
+        return "" if dataset.database is None else self.url(dataset.database)
 
     def trip(self, name: str, error: SourceError) -> None:
         """Hold back what reads a source that cannot be reached."""

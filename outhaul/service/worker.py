@@ -154,7 +154,7 @@ class Worker:
         dataset = self.catalog().get(job.dataset)
         limits = Limits(statement_timeout=dataset.statement_timeout or self.statement_timeout)
         export = Export(
-            "" if dataset.database is None else self.sources.url(dataset.database),
+            self.sources.url_of(dataset),
             dataset,
             request_of(job),
             tenant=None if dataset.shared else job.tenant,

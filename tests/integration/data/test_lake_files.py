@@ -22,6 +22,7 @@ from outhaul.data.catalog import Catalog, Dataset, Lake
 from outhaul.domain.retry import Verdict, classify
 from outhaul.errors import Cancelled, ContractViolation, InvalidRequest, SourceError, UnrepresentableValue
 from outhaul.service.copying import Copying
+from outhaul.service.sources import Sources
 
 
 def lake(path, contract=None, **more):
@@ -393,13 +394,14 @@ from datetime import timedelta
 from pathlib import Path
 from outhaul.data.catalog import Catalog, Dataset, Lake
 from outhaul.service.copying import Copying
+from outhaul.service.sources import Sources
 peak = 0
 def progress(rows, expected):
     global peak
     lines = Path("/proc/self/status").read_text().splitlines()
     peak = max(peak, int(next(line for line in lines if line.startswith("RssAnon")).split()[1]) // 1024)
 catalog = Catalog(Dataset("d", Lake(sys.argv[1]), None, shared=True))
-copied = Copying(None, timedelta(hours=1), False, None).copy(
+copied = Copying(Sources(None, {}, None), timedelta(hours=1), False, None).copy(
     lambda: catalog, dataset="d", sql=None, tenant=None, to=sys.argv[2], raw={"query": eval(sys.argv[3])},
     on_progress=progress)
 print(copied.rows, peak)
@@ -423,7 +425,7 @@ def test_case_58_memory_does_not_grow_with_the_file(tmp_path, query, rows):
 
 def test_a_copy_needs_no_database(tmp_path):
     write(tmp_path / "in/x.parquet", id=[1, 2])
-    copying = Copying(None, timedelta(hours=1), False, None)
+    copying = Copying(Sources(None, {}, None), timedelta(hours=1), False, None)
     copied = copying.copy(
         lambda: Catalog(lake(tmp_path / "in", Ids)),
         dataset="d",
