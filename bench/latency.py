@@ -27,6 +27,7 @@ def bench(
     dataset: str = "weather",
     tenant: str = "UA",
     jobs: Annotated[int, Parameter(help="Jobs, one after the other.")] = 20,
+    rest: Annotated[float, Parameter(help="Seconds in between: it takes a few until the stack is idle again.")] = 6.0,
 ) -> None:
     """Ask for small exports, one after the other, and print the seconds from each request to each later status."""
     taken: dict[str, list[float]] = {status: [] for status in STEPS.values()}
@@ -43,6 +44,7 @@ def bench(
             for event in oh.exports.events(job):
                 if event.event in STEPS:
                     taken[STEPS[event.event]].append((event.at - job.created_at).total_seconds())
+            time.sleep(rest)
     console.table(
         ["seconds from request to", "median", "95th percentile", "least"],
         [

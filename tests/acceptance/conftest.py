@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import httpx
+import psutil
 import psycopg
 import pytest
 
@@ -103,6 +104,10 @@ class Stack:
         url = f"http://127.0.0.1:{self.port}/api/{path}"
         answer = httpx.post(url, json=body) if body else httpx.get(url)
         return answer.raise_for_status().json()
+
+    def process_of_run(self, run_id: Any) -> psutil.Process:
+        """The process that carries out a run."""
+        return psutil.Process(int(self.prefect(f"flow_runs/{run_id}")["infrastructure_pid"]))
 
 
 @pytest.fixture(scope="module")

@@ -154,16 +154,7 @@ def victims(stack: Stack, victim: str, runs: set[str]) -> list[psutil.Process]:
     if component:
         (found,) = [part for part in stack.json("status")["components"] if part["component"] == component]
         return [psutil.Process(found["pid"])]
-    exports = []
-    for process in psutil.process_iter(["cmdline"]):
-        if "prefect.engine" in " ".join(process.info["cmdline"] or ()):
-            try:
-                if process.environ().get("PREFECT__FLOW_RUN_ID") in runs:
-                    exports.append(process)
-            except psutil.Error:
-                continue
-    assert len(exports) == len(runs)
-    return exports
+    return [stack.process_of_run(run) for run in runs]
 
 
 @pytest.mark.timeout(600)

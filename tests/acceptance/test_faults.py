@@ -54,18 +54,6 @@ def job_of(stack, job_id):
         return dict(zip([column.name for column in cursor.description], cursor.fetchone(), strict=True))
 
 
-def export_process(job):
-    """The process that carries out the job, by the run id in its environment."""
-    for process in psutil.process_iter(["cmdline"]):
-        if "prefect.engine" in " ".join(process.info["cmdline"] or ()):
-            try:
-                if process.environ().get("PREFECT__FLOW_RUN_ID") == str(job["prefect_flow_run_id"]):
-                    return process
-            except psutil.Error:
-                continue
-    return None
-
-
 def test_cancel_stops_a_running_export(stack, slow):
     job_id = stack.json("request", "flights", "--tenant", "UA")["id"]
     until(lambda: job_of(stack, job_id)["status"] == "processing")
@@ -82,7 +70,7 @@ def test_cancel_stops_a_running_export(stack, slow):
 def test_a_killed_export_is_done_again(stack, slow):
     job_id = stack.json("request", "flights", "--tenant", "UA", "--format", "parquet")["id"]
     until(lambda: job_of(stack, job_id)["status"] == "processing")
-    process = until(lambda: export_process(job_of(stack, job_id)))
+    process = stack.process_of_run(job_of(stack, job_id)["prefect_flow_run_id"])
     process.kill()
     lease = job_of(stack, job_id)["lease_expiry"]
     slow.fast()
@@ -109,7 +97,7 @@ def process_of(stack, component):
 def test_a_worker_told_to_stop_has_its_run_hand_the_job_back(stack, slow):
     job_id = stack.json("request", "flights", "--tenant", "UA")["id"]
     first = until(lambda: (job := job_of(stack, job_id))["status"] == "processing" and job)
-    process = until(lambda: export_process(first))
+    process = stack.process_of_run(first["prefect_flow_run_id"])
     worker = process_of(stack, "worker exports")
     worker.terminate()
     psutil.wait_procs([worker, process], timeout=40)
