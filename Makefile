@@ -13,7 +13,7 @@ ON_EACH_SERVER := tests/migration $(addprefix tests/integration/queue/test_,admi
 LOCK := uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --output-file requirements.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test test-faults test-unit check bench fmt docs lock clean
+.PHONY: help setup demo up down test test-faults test-soak test-unit check bench fmt docs lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ test: setup ## Run all tests, some also on PostgreSQL 18; ARGS="-k name" chooses
 
 test-faults: setup ## Kill each part of the stack at four moments of an export, and write the table in docs/reliability.md
 	OUTHAUL_RELIABILITY=docs/reliability.md $(PY) -m pytest -s tests/acceptance/test_fault_table.py
+
+test-soak: setup ## Two hundred exports while something is killed every few seconds; takes ten minutes
+	$(PY) -m pytest -s tests/acceptance/soak.py
 
 test-unit: setup ## Run the tests that need no database and no server
 	$(PY) -m pytest tests/unit $(ARGS)
