@@ -105,9 +105,10 @@ class Stack:
         answer = httpx.post(url, json=body) if body else httpx.get(url)
         return answer.raise_for_status().json()
 
-    def process_of_run(self, run_id: Any) -> psutil.Process:
-        """The process that carries out a run."""
-        return psutil.Process(int(self.prefect(f"flow_runs/{run_id}")["infrastructure_pid"]))
+    def process_of_run(self, run_id: Any) -> psutil.Process | None:
+        """The process that carries out a run; None until its worker has told Prefect, which the run may be ahead of."""
+        pid = self.prefect(f"flow_runs/{run_id}")["infrastructure_pid"]
+        return psutil.Process(int(pid)) if pid else None
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,8 @@ def victim(stack, connection, chance: random.Random) -> tuple[str, psutil.Proces
     name = chance.choice(VICTIMS)
     if name == "export":
         runs = connection.execute("SELECT prefect_flow_run_id FROM export_jobs WHERE status = 'processing'").fetchall()
-        return (name, stack.process_of_run(chance.choice(runs)[0])) if runs else None
+        process = stack.process_of_run(chance.choice(runs)[0]) if runs else None
+        return (name, process) if process else None
     for part in stack.json("status")["components"]:
         if part["component"] == name and part["state"] == "running":
             return name, psutil.Process(part["pid"])

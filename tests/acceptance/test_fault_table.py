@@ -154,7 +154,7 @@ def victims(stack: Stack, victim: str, runs: set[str]) -> list[psutil.Process]:
     if component:
         (found,) = [part for part in stack.json("status")["components"] if part["component"] == component]
         return [psutil.Process(found["pid"])]
-    return [stack.process_of_run(run) for run in runs]
+    return [until(lambda run=run: stack.process_of_run(run), 30) for run in runs]
 
 
 @pytest.mark.timeout(600)

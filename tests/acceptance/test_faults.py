@@ -70,7 +70,7 @@ def test_cancel_stops_a_running_export(stack, slow):
 def test_a_killed_export_is_done_again(stack, slow):
     job_id = stack.json("request", "flights", "--tenant", "UA", "--format", "parquet")["id"]
     until(lambda: job_of(stack, job_id)["status"] == "processing")
-    process = stack.process_of_run(job_of(stack, job_id)["prefect_flow_run_id"])
+    process = until(lambda: stack.process_of_run(job_of(stack, job_id)["prefect_flow_run_id"]))
     process.kill()
     lease = job_of(stack, job_id)["lease_expiry"]
     slow.fast()
@@ -97,7 +97,7 @@ def process_of(stack, component):
 def test_a_worker_told_to_stop_has_its_run_hand_the_job_back(stack, slow):
     job_id = stack.json("request", "flights", "--tenant", "UA")["id"]
     first = until(lambda: (job := job_of(stack, job_id))["status"] == "processing" and job)
-    process = stack.process_of_run(first["prefect_flow_run_id"])
+    process = until(lambda: stack.process_of_run(first["prefect_flow_run_id"]))
     worker = process_of(stack, "worker exports")
     worker.terminate()
     psutil.wait_procs([worker, process], timeout=40)
