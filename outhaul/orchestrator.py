@@ -77,7 +77,7 @@ class Orchestrator:
         A run that Prefect still believes alive is marked crashed first: the caller knows from the lease that it is not.
         The change to AwaitingRetry must not be forced, for only Prefect's own rule makes a worker pick the run up.
         """
-        from prefect.states import AwaitingRetry, Crashed
+        from prefect.states import AwaitingRetry
 
         with _translated():
             state = self._read(run_id)
@@ -86,9 +86,16 @@ class Orchestrator:
             if not state.is_final():
                 if state.is_scheduled():
                     return True
-                self._client.set_flow_run_state(run_id, Crashed(message="The worker's lease ran out."), force=True)
+                self._crash(run_id)
             self._client.set_flow_run_state(run_id, AwaitingRetry(scheduled_time=at))
             return True
+
+    def end(self, run_id: UUID) -> None:
+        """Mark a run whose process is gone as crashed, so that it takes no place in its pool any more."""
+        with _translated():
+            state = self._read(run_id)
+            if state is not None and not state.is_final():
+                self._crash(run_id)
 
     def cancel(self, run_id: UUID) -> None:
         """Ask Prefect to stop the run; one that has ended or is unknown is left alone."""
@@ -159,6 +166,11 @@ class Orchestrator:
             return self._client.read_deployment_by_name(DEPLOYMENT).id
         except ObjectNotFound:
             raise PrefectUnavailable(f"Prefect has no deployment {DEPLOYMENT}: run `outhaul deploy`") from None
+
+    def _crash(self, run_id: UUID) -> None:
+        from prefect.states import Crashed
+
+        self._client.set_flow_run_state(run_id, Crashed(message="The worker's lease ran out."), force=True)
 
     def _read(self, run_id: UUID) -> Any:
         from prefect.exceptions import ObjectNotFound

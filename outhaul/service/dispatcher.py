@@ -79,7 +79,7 @@ class Dispatcher:
     def lapse(self, job: Job) -> bool:
         """Settle a job whose worker is gone: the next retry if one is left, else dead; cancelled if that was asked.
 
-        What its process may still have open on the source is ended, too.
+        What its process may still have open on the source is ended, too, and its run if the job needs none any more.
         """
         if job.status is not Status.PROCESSING:
             return False
@@ -91,7 +91,8 @@ class Dispatcher:
             settled = self._retry_or_bury(job, VANISHED, actor=SWEEP, silent=True)
         if settled:
             self.sources.end_readers(job)
-            self.follow_up(self.jobs.get(job.id))
+            if self.follow_up(self.jobs.get(job.id)) is None and job.prefect_flow_run_id:
+                self.orchestrator.end(job.prefect_flow_run_id)
         return settled
 
     def settle_failure(self, job: Job, error: OuthaulError, *, permanent: bool, actor: str) -> bool:

@@ -35,6 +35,10 @@ class FakePrefect:
         self.states[run_id], self.starts[run_id] = RunState.WAITING, at
         return True
 
+    def end(self, run_id):
+        self._answer()
+        self.states[run_id] = RunState.ENDED
+
     def clear_stale(self, age):
         self._answer()
         return 0

@@ -107,14 +107,16 @@ def test_an_expired_lease_becomes_a_retry_of_the_same_run(jobs, ask, dispatcher,
     assert prefect.starts[job.prefect_flow_run_id] == job.run_after
 
 
-def test_an_orphan_that_someone_cancelled_ends(jobs, ask, dispatcher, engine):
+def test_an_orphan_that_someone_cancelled_ends_and_its_run_with_it(jobs, ask, dispatcher, prefect, engine):
     job_id = ask()
     dispatcher.dispatch(actor="test")
-    claim(jobs, job_id)
+    run = claim(jobs, job_id).prefect_flow_run_id
+    prefect.states[run] = RunState.RUNNING
     jobs.request_cancel(job_id)
     age(engine, "lease_expiry")
     dispatcher.sweep()
     assert jobs.get(job_id).status is Status.CANCELLED
+    assert prefect.states[run] is RunState.ENDED, "a run that nobody carries out must not take a place"
 
 
 def test_a_retry_that_never_began_is_begun_again(jobs, ask, dispatcher, prefect, engine):
@@ -144,14 +146,17 @@ def test_a_permanent_error_goes_to_dead_at_once(jobs, ask, dispatcher):
     assert dispatcher.follow_up(job) is None
 
 
-def test_a_job_whose_worker_dies_twice_takes_no_third_along(jobs, ask, dispatcher, engine, insights):
+def test_a_job_whose_worker_dies_twice_takes_no_third_along(jobs, ask, dispatcher, prefect, engine):
     job_id = ask()
     dispatcher.dispatch(actor="test")
     dispatcher.lapse(claim(jobs, job_id))
     age(engine, "run_after")
     assert jobs.due(job_id, 1, actor="test")
-    dispatcher.lapse(claim(jobs, job_id))
+    second = claim(jobs, job_id)
+    prefect.states[second.prefect_flow_run_id] = RunState.RUNNING
+    dispatcher.lapse(second)
     job = jobs.get(job_id)
+    assert prefect.states[job.prefect_flow_run_id] is RunState.ENDED
     assert (job.status, job.silent_deaths, job.retry_count) == (Status.DEAD, 2, 1)
     assert job.error_message == "the worker died twice (out of memory?)"
     jobs.requeue(job_id, actor="ann")
