@@ -7,15 +7,16 @@ import re
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo, available_timezones
 
 import polars as pl
 
 from outhaul.domain.request import DAY_OPS, NULL_OPS, TEXT_OPS, Op
-from outhaul.errors import InvalidRequest, unknown
+from outhaul.domain.zones import find_zone
+from outhaul.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from zoneinfo import ZoneInfo
 
 EQUALITY = frozenset({Op.EQ, Op.NE, Op.IN, Op.NOT_IN})
 ORDER = EQUALITY | {Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN}
@@ -67,14 +68,7 @@ def days(value: Any, op: Op, path: str) -> tuple[date, date]:
 
 def zone(name: str | None, path: str) -> ZoneInfo:
     """A time zone by its IANA name; UTC unless named. Raises InvalidRequest with the closest match."""
-    if name is None or name == "UTC":
-        return ZoneInfo("UTC")
-    names = available_timezones()
-    if name not in names:
-        # The list of all zones would bury the hint.
-        hint = unknown("time zone", name, names).partition(" Allowed:")[0]
-        raise InvalidRequest(path, hint)
-    return ZoneInfo(name)
+    return find_zone("UTC" if name is None else name, path)
 
 
 def start_of(value: date, dtype: pl.DataType, in_zone: ZoneInfo) -> str:
