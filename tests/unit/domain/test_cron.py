@@ -71,7 +71,9 @@ def test_case_36_the_preview_shows_offsets_and_words_tell_the_rule():
     assert [slot.isoformat() for slot in back] == ["2027-10-31T01:15:00+01:00", "2027-11-01T01:15:00+00:00"]
     assert len(cron.preview(at("2027-03-27T12:00Z"))) == 5
     assert "still counts once" in cron.clock_changes(at("2027-01-01T00:00Z"))
-    assert "twice at times that come twice" in parse_cron("0 * * * *", "Africa/Cairo").clock_changes(at("2027-01-01T00Z"))
+    assert "twice at times that come twice" in parse_cron("0 * * * *", "Africa/Cairo").clock_changes(
+        at("2027-01-01T00Z")
+    )
     assert parse_cron("15 1 * * *", "Asia/Kathmandu").clock_changes(at("2027-01-01T00:00Z")) == ""
 
 
@@ -98,6 +100,29 @@ def test_times_of_one_schedule_that_a_change_makes_one_instant_are_one_slot():
         "2027-03-28 01:00Z",
         "2027-03-28 01:30Z",
     ]
+
+
+def test_clocks_that_go_back_over_midnight():
+    # From 00:01 on Sunday to 23:01 on Saturday, so Sunday begins twice.
+    fixed, hourly, twice_hourly = (
+        parse_cron(each, "America/St_Johns") for each in ("0 0 * * *", "30 * * * *", "*/30 * * * *")
+    )
+    night = (at("2010-11-07T01:30Z"), at("2010-11-07T03:45Z"), 9)
+    assert shown(fixed.between(*night)) == ["2010-11-07 02:30Z"]
+    assert shown(hourly.between(*night)) == ["2010-11-07 02:00Z", "2010-11-07 03:00Z"]
+    assert [f"{slot:%H:%M}" for slot in twice_hourly.between(*night)] == ["02:00", "02:30", "03:00", "03:30"]
+    assert shown([twice_hourly.latest(at("2010-11-07T03:15Z"))]) == ["2010-11-07 03:00Z"]
+    assert shown([fixed.latest(at("2010-11-07T02:45Z"))]) == ["2010-11-07 02:30Z"]
+
+
+def test_clocks_that_go_forward_over_midnight():
+    # From 23:30 on Sunday to 00:30 on Monday: the late slot of Sunday comes after Monday's first, or is the same.
+    cron = parse_cron("45 23,0 * * *", "America/Toronto")
+    assert shown(cron.between(at("1919-03-31T04:00Z"), at("1919-04-01T04:00Z"), 9)) == [
+        "1919-03-31 04:45Z",
+        "1919-04-01 03:45Z",
+    ]
+    assert shown([parse_cron("30 23 * * *", "America/Nuuk").after(at("2027-03-28T01:10Z"))]) == ["2027-03-28 01:30Z"]
 
 
 def test_a_star_that_leaves_one_value_is_a_fixed_time():
