@@ -82,7 +82,7 @@ def whole_minutes(zone, start):
     return all((start + n * DAY).astimezone(zone).utcoffset() % MINUTE == timedelta() for n in range(-3, 9))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data(), repeating, day_fields, zone_names)
 def test_a_repeating_schedule_is_due_at_every_minute_that_clocks_show(data, times, fields, name):
     (minute, minutes), (hour, hours) = times
@@ -99,7 +99,7 @@ def test_a_repeating_schedule_is_due_at_every_minute_that_clocks_show(data, time
     assert cron.between(start, end, 10_000) == expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data(), fixed, day_fields, zone_names)
 def test_a_fixed_schedule_is_due_once_for_each_time_of_each_day(data, times, fields, name):
     (minute, minutes), (hour, hours) = times
@@ -123,7 +123,7 @@ def test_a_fixed_schedule_is_due_once_for_each_time_of_each_day(data, times, fie
     assert cron.between(start, end, 10_000) == sorted(slot for slot in due if start < slot <= end)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data(), fixed | repeating, day_fields, zone_names)
 def test_every_way_to_ask_gives_the_same_slots(data, times, fields, name):
     (minute, _), (hour, _) = times
@@ -141,7 +141,7 @@ def test_every_way_to_ask_gives_the_same_slots(data, times, fields, name):
     assert all(slot.second == 0 or not whole_minutes(ZoneInfo(name), slot) for slot in slots)
 
 
-@pytest.mark.parametrize("daily", ["0 0 * * *", "30 2 * * *", "59 23 * * *"])
+@pytest.mark.parametrize("daily", ["0 0 * * *", "30 2 * * *"])
 def test_a_daily_schedule_has_as_many_slots_as_a_year_has_days_in_every_zone(daily):
     start, end = datetime(2026, 1, 15, 12, tzinfo=UTC), datetime(2027, 1, 15, 12, tzinfo=UTC)
     assert {name: len(parse_cron(daily, name).between(start, end, 1000)) for name in ZONES} == dict.fromkeys(ZONES, 365)
@@ -152,5 +152,5 @@ def test_a_daily_schedule_has_one_slot_for_each_day_that_existed(name):
     noon, last = (datetime(year, 1, 10, 12, tzinfo=ZoneInfo(name)).astimezone(UTC) for year in (1993, 2033))
     hours = (noon + n * timedelta(hours=1) for n in range((last - noon) // timedelta(hours=1)))
     days = len({hour.astimezone(ZoneInfo(name)).date() for hour in hours})
-    for daily in ("0 0 * * *", "30 1 * * *", "15 2 * * *", "30 23 * * *"):
+    for daily in ("0 0 * * *", "15 2 * * *", "30 23 * * *"):
         assert len(parse_cron(daily, name).between(noon, last, 50_000)) == days - 1, daily
