@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
@@ -11,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationErr
 
 from outhaul.domain.job import Format, Priority
 from outhaul.domain.options import OPTIONS, FormatOptions
+from outhaul.domain.recipients import check_recipients
 from outhaul.errors import InvalidRequest, unknown
 
 STRICT = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, serialize_by_alias=True)
@@ -184,15 +184,7 @@ class ExportRequest(BaseModel):
     @field_validator("recipients")
     @classmethod
     def _addresses(cls, value: str) -> str:
-        addresses = [part.strip() for part in value.split(",") if part.strip()]
-        for address in addresses:
-            if not EMAIL.fullmatch(address):
-                raise ValueError(f"{address!r} is not an e-mail address")
-        return ",".join(addresses)
-
-
-# A guard against header injection and typing errors, not a full RFC 5322 grammar.
-EMAIL = re.compile(r"[^\s@,;:<>\"\x00-\x1f\x7f\u2028\u2029]+@[^\s@,;:<>\"\x00-\x1f\x7f\u2028\u2029]+\.[A-Za-z0-9-]{2,}")
+        return ",".join(check_recipients(value))
 
 
 def parse_request(raw: dict[str, Any]) -> ExportRequest:
