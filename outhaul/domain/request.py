@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationErr
 
 from outhaul.domain.job import Format, Priority
 from outhaul.domain.options import OPTIONS, FormatOptions
+from outhaul.domain.plain import check_plain
 from outhaul.domain.recipients import check_recipients
 from outhaul.errors import InvalidRequest, unknown
 
@@ -125,7 +126,7 @@ class Query(BaseModel):
     columns: Annotated[list[str], Field(min_length=1)] | None = None
     filters: Filter | None = None
     sort: list[Sort] = []
-    limit: Annotated[int, Field(ge=0, strict=True)] | None = None
+    limit: Annotated[int, Field(ge=0, lt=2**63, strict=True)] | None = None
 
     @field_validator("filters", mode="before")
     @classmethod
@@ -193,7 +194,11 @@ def parse_request(raw: dict[str, Any]) -> ExportRequest:
     Raises:
         InvalidRequest: with the path of the first thing that is wrong and what would be right.
     """
+    check_plain(raw)
     _known_keys(raw, ExportRequest)
+    for name in ("query", "options"):
+        if not isinstance(raw.get(name) or {}, dict) or raw.get(name) == []:
+            raise InvalidRequest(name, "is an object")
     raw_format = raw.get("format") or Format.CSV
     if raw_format not in list(Format):
         raise InvalidRequest("format", unknown("format", str(raw_format), Format))
