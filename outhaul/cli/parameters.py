@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -23,6 +25,7 @@ SortBy = Annotated[
 FormatName = Annotated[str, Parameter("--format", help="csv, json or parquet.")]
 JobId = Annotated[str, Parameter(help="The job's id, or its first four or more digits.")]
 Limit = Annotated[int | None, Parameter(help="At most this many rows.")]
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 Options = Annotated[
     list[str] | None, Parameter("--option", help="Format option as name=value; may be repeated.", negative="")
 ]
@@ -36,6 +39,16 @@ def read_query(where: str | None, columns: str | None, sort: str | None, limit: 
         "sort": parse_sort(sort) if sort else [],
         "limit": limit,
     }
+
+
+def read_span(name: str, text: str | None) -> timedelta | None:
+    """Read a span such as ``90s``, ``30m``, ``2h`` or ``1d``. Raises InvalidRequest that names the option."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d{1,6})([smhd])", text)
+    if match is None or int(match[1]) == 0:
+        raise InvalidRequest(name, f"{text!r} is not a span such as 90s, 30m, 2h or 1d")
+    return timedelta(**{UNITS[match[2]]: int(match[1])})
 
 
 def read_options(pairs: list[str] | None) -> dict[str, Any]:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import getpass
-import re
 import sys
-from datetime import timedelta
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from outhaul import console
-from outhaul.cli.parameters import Json
+from outhaul.cli.parameters import Json, read_span
 from outhaul.domain.pause import Scope
 from outhaul.errors import InvalidRequest, unknown
 from outhaul.wiring import outhaul
 
-UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 ScopeName = Annotated[str, Parameter(help="queue, tenant, dataset or source.")]
 Name = Annotated[str, Parameter(help="Which one; the queue has no name.")]
 
@@ -37,7 +34,7 @@ def pause(
     """
     with outhaul() as oh:
         paused, new = oh.pausing.pause(
-            _scope(scope), name, actor=getpass.getuser(), reason=reason, lasting=_span(lasting) if lasting else None
+            _scope(scope), name, actor=getpass.getuser(), reason=reason, lasting=read_span("for", lasting)
         )
     sys.stdout.write(f"{paused.thing} is {'' if new else 'still '}paused\n")
 
@@ -77,13 +74,6 @@ def _scope(text: str) -> Scope:
     if text not in list(Scope):
         raise InvalidRequest("scope", unknown("scope", text, Scope))
     return Scope(text)
-
-
-def _span(text: str) -> timedelta:
-    match = re.fullmatch(r"(\d{1,6})([smhd])", text)
-    if match is None or int(match[1]) == 0:
-        raise InvalidRequest("for", f"{text!r} is not a span such as 90s, 30m, 2h or 1d")
-    return timedelta(**{UNITS[match[2]]: int(match[1])})
 
 
 COMMANDS = (pause, resume, pauses)
