@@ -19,7 +19,7 @@ from prefect.states import Completed
 from outhaul.domain.job import Status
 from outhaul.errors import Interrupted, OuthaulError, Unavailable
 from outhaul.wiring import outhaul
-from tasks.export import claim, owner, produce, settle
+from tasks.export import claim, notify, owner, produce, settle
 
 
 class NotYet(OuthaulError):
@@ -72,4 +72,5 @@ def export(job_id: UUID, generation: int = 1) -> State[Any]:
             finally:
                 with suppress(Unavailable):
                     app.dispatcher.dispatch(actor=owner())
+                    notify(app, job)
         return Completed(message=f"{done.rows_written:,} rows, {done.byte_count:,} bytes: {done.s3_key}")

@@ -40,10 +40,22 @@ class NotFound(OuthaulError):
     code = "not_found"
 
 
+class Gone(OuthaulError):
+    """It did exist, and its time is over."""
+
+    code = "gone"
+
+
 class Refused(OuthaulError):
     """The action is known but not allowed in the present state."""
 
     code = "refused"
+
+
+class TooMany(OuthaulError):
+    """A limit is reached; the same may be asked for again later."""
+
+    code = "too_many"
 
 
 class Unavailable(OuthaulError):

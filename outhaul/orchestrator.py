@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from outhaul.domain.job import Job
 
 DEPLOYMENT = "export/export"
-PERIODIC = ("sweep", "clean")
+PERIODIC = ("sweep", "deliver", "clean")
 FLOWS = ("export", *PERIODIC)
 
 

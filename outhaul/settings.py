@@ -68,6 +68,32 @@ class Settings(BaseSettings):
         default=6 * 3600,
         description="Longest run of an export's query in the source database, unless its dataset says otherwise.",
     )
+    api_port: Annotated[int, Field(ge=1, le=65535)] = Field(default=8000, description="Port of the embedded HTTP API.")
+    public_url: str | None = Field(
+        default=None,
+        description="Where askers reach the HTTP API, for links in notices and answers. Default: the embedded one.",
+        pattern=r"^https?://[^\s?#]+[^\s?#/]$",
+    )
+    max_waiting_jobs: Annotated[int, Field(ge=1)] = Field(
+        default=10_000, description="Jobs of one tenant that may wait in line; more are refused until some have gone."
+    )
+    requests_per_minute: Annotated[int, Field(ge=1)] = Field(
+        default=600, description="Requests that one API key may make in any minute, for each process of the API."
+    )
+    link_days: Annotated[float, Field(gt=0, le=365)] = Field(
+        default=7, description="Days after its end for which the links to a job's files work without a key."
+    )
+    webhook_allow: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Networks and host names, separated by commas, that webhooks may reach though they are not public, "
+        "such as `10.0.0.0/8,hooks.example.com`.",
+    )
+    mail_url: SecretStr | None = Field(
+        default=None,
+        description="Mail server: `smtps://USER:PASSWORD@HOST`, `smtp+starttls://...`, or `smtp://HOST` in the clear. "
+        "Without it, requests that name recipients are refused.",
+    )
+    mail_from: str = Field(default="Outhaul <outhaul@localhost.localdomain>", description="Whom e-mails are from.")
     hide_values: bool = Field(
         default=False, description="Leave example values out of the errors that a broken contract causes."
     )
@@ -90,7 +116,7 @@ class Settings(BaseSettings):
                 raise ValueError(f"source {name!r} needs a URL such as postgresql://user@host/name")
         return value
 
-    @field_validator("retry_delays", mode="before")
+    @field_validator("retry_delays", "webhook_allow", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value

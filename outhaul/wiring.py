@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from outhaul.domain.retry import RetryRule
@@ -17,14 +17,25 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
     from outhaul.data.catalog import Catalog
+    from outhaul.notify.guard import Guard
+    from outhaul.notify.mail import MailServer
     from outhaul.orchestrator import Orchestrator
+    from outhaul.service.access import Access
     from outhaul.service.copying import Copying
+    from outhaul.service.datasets import Datasets
+    from outhaul.service.deliveries import Deliveries
     from outhaul.service.dispatcher import Dispatcher
+    from outhaul.service.downloads import Downloads
+    from outhaul.service.estimating import Estimating
     from outhaul.service.exports import Exports
+    from outhaul.service.links import Links
     from outhaul.service.pausing import Pausing
     from outhaul.service.sources import Sources
+    from outhaul.service.webhooks import Webhooks
     from outhaul.service.worker import Worker
+    from outhaul.store.endpoints import EndpointStore
     from outhaul.store.files import FileStore
+    from outhaul.store.insights import Insights
     from outhaul.store.jobs import JobStore
     from outhaul.store.pauses import PauseStore
     from outhaul.store.tenants import TenantStore
@@ -33,9 +44,10 @@ if TYPE_CHECKING:
 class App:
     """Outhaul as configured. Use ``outhaul()`` to get one; it is closed at the end of that block."""
 
-    def __init__(self, settings: Settings, resources: ExitStack) -> None:
+    def __init__(self, settings: Settings, resources: ExitStack, *, serves: bool = False) -> None:
         self.settings = settings
         self._resources = resources
+        self._serves = serves
 
     @cached_property
     def database_url(self) -> str:
@@ -135,17 +147,125 @@ class App:
     def exports(self) -> Exports:
         """What people do with exports."""
         from outhaul.service.exports import Exports
-        from outhaul.store.insights import Insights
 
         return Exports(
             self.jobs,
-            Insights(self.engine, **self._bounds),
+            self.insights,
             self.tenants,
             lambda: self.catalog,
             self.sources,
-            self.dispatcher,
+            self._admit,
             self.orchestrator,
+            max_waiting=self.settings.max_waiting_jobs,
+            mail=self.settings.mail_url is not None,
         )
+
+    @cached_property
+    def _admit(self) -> Callable[[str], None]:
+        from outhaul.service.admitting import AtOnce, InBackground
+
+        if self._serves:
+            return self._resources.enter_context(InBackground(self.dispatcher))
+        return AtOnce(self.dispatcher)
+
+    @cached_property
+    def insights(self) -> Insights:
+        """What is asked about jobs."""
+        from outhaul.store.insights import Insights
+
+        return Insights(self.engine, **self._bounds)
+
+    @cached_property
+    def datasets(self) -> Datasets:
+        """What can be exported."""
+        from outhaul.service.datasets import Datasets
+
+        return Datasets(lambda: self.catalog)
+
+    @cached_property
+    def estimating(self) -> Estimating:
+        """What an export would be."""
+        from outhaul.service.estimating import Estimating
+
+        return Estimating(
+            lambda: self.catalog,
+            self.sources,
+            self.tenants,
+            self.insights,
+            timedelta(seconds=self.settings.statement_timeout_seconds),
+        )
+
+    @cached_property
+    def access(self) -> Access:
+        """The keys of the HTTP API."""
+        from outhaul.service.access import Access
+        from outhaul.store.api_keys import KeyStore
+
+        return Access(KeyStore(self.engine), self.tenants)
+
+    @cached_property
+    def endpoints(self) -> EndpointStore:
+        """The webhooks' rows."""
+        from outhaul.store.endpoints import EndpointStore
+
+        return EndpointStore(self.engine)
+
+    @cached_property
+    def webhooks(self) -> Webhooks:
+        """What tenants do with webhooks."""
+        from outhaul.service.webhooks import Webhooks
+
+        return Webhooks(self.endpoints, self.tenants, self._guard)
+
+    @cached_property
+    def deliveries(self) -> Deliveries:
+        """The outbox."""
+        from outhaul.service.deliveries import Deliveries
+        from outhaul.store.deliveries import DeliveryStore
+
+        return Deliveries(
+            DeliveryStore(self.engine), self.endpoints, self.insights, self.links, self._guard, self._mail_server
+        )
+
+    @cached_property
+    def links(self) -> Links:
+        """Links to files."""
+        from outhaul.service.links import Links
+        from outhaul.store.deliveries import DeliveryStore
+
+        secret = cache(lambda: DeliveryStore(self.engine).secret("links"))
+        return Links(self.api_url, secret, timedelta(days=self.settings.link_days))
+
+    @cached_property
+    def downloads(self) -> Downloads:
+        """The files of jobs."""
+        from outhaul.service.downloads import Downloads
+
+        return Downloads(self.insights, lambda: self.files, self.links)
+
+    def ready(self) -> None:
+        """See whether the queue's database answers with this release's schema. Raises Unavailable."""
+        from outhaul.store.migrate import require_current
+
+        require_current(self.database_url)
+
+    @property
+    def api_url(self) -> str:
+        """Where askers reach the HTTP API."""
+        return self.settings.public_url or f"http://127.0.0.1:{self.settings.api_port}"
+
+    @cached_property
+    def _mail_server(self) -> MailServer | None:
+        from outhaul.notify.mail import read_server
+
+        url = self.settings.mail_url
+        return None if url is None else read_server(url.get_secret_value(), self.settings.mail_from)
+
+    @cached_property
+    def _guard(self) -> Guard:
+        from outhaul.notify.guard import Guard
+
+        return Guard(self.settings.webhook_allow)
 
     @cached_property
     def worker(self) -> Worker:
@@ -201,7 +321,10 @@ class App:
 
 
 @contextmanager
-def outhaul(settings: Settings | None = None) -> Iterator[App]:
-    """Outhaul with the given settings, or those of the environment. Raises Unavailable for a setting that is wrong."""
+def outhaul(settings: Settings | None = None, *, serves: bool = False) -> Iterator[App]:
+    """Outhaul with the given settings, or those of the environment. Raises Unavailable for a setting that is wrong.
+
+    One that ``serves`` many askers admits in the background: none of them waits for Prefect.
+    """
     with ExitStack() as resources:
-        yield App(settings or load_settings(), resources)
+        yield App(settings or load_settings(), resources, serves=serves)

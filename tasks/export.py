@@ -75,6 +75,13 @@ def settle(app: App, job: Job, produced: Produced) -> Job:
     return done
 
 
+@task(cache_policy=NO_CACHE, persist_result=False, task_run_name="notify")
+def notify(app: App, job: Job) -> None:
+    """Send the job's notices once; what is not taken is sent again by the flow ``deliver``."""
+    if sent := app.deliveries.deliver(job_id=job.id):
+        get_run_logger().info("job_told job=%s %s", job.id, dict(sent))
+
+
 class Progress:
     """A progress bar on the run's page, moved at most every two seconds: each move is a call to Prefect's API."""
 

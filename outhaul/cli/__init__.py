@@ -11,11 +11,11 @@ import traceback
 from cyclopts import App, CycloptsError
 
 from outhaul import __version__
-from outhaul.cli import exports, manage, pausing, stack
+from outhaul.cli import exports, keys, manage, pausing, stack
 from outhaul.errors import InvalidRequest, NotFound, OuthaulError, Refused
 
 app = App(name="outhaul", version=__version__, help="A multi-tenant data export queue.")
-for commands in (stack, exports, pausing, manage):
+for commands in (stack, exports, pausing, manage, keys):
     for command in commands.COMMANDS:
         app.command(command)
 

@@ -28,6 +28,7 @@ def stack_of(settings: Settings) -> Stack:
         settings.home,
         os.environ,
         settings.prefect_port,
+        api_port=settings.api_port,
         prefect_api_url=os.environ.get("PREFECT_API_URL"),
         database_url=settings.outside_database,
         source_url=settings.outside_source,
@@ -42,8 +43,8 @@ def say(component: str, event: str) -> None:
 def up(*, detach: Annotated[bool, Parameter(negative="", help="Return when everything answers.")] = False) -> None:
     """Start the whole stack and keep it running until interrupted; safe to repeat.
 
-    PostgreSQL, a Prefect server and two workers, each only unless the environment names one outside
-    (OUTHAUL_DATABASE_URL, PREFECT_API_URL). The database is migrated, pools and deployments are set up.
+    PostgreSQL, a Prefect server, two workers and the HTTP API; the first two only unless the environment names one
+    outside (OUTHAUL_DATABASE_URL, PREFECT_API_URL). The database is migrated, pools and deployments are set up.
     """
     with outhaul() as oh:
         oh.files.check()

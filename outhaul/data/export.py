@@ -15,6 +15,7 @@ from outhaul.data.lake import LakeReader
 from outhaul.data.parts import Parts
 from outhaul.data.query import check_options, check_request
 from outhaul.data.reader import PostgresReader
+from outhaul.data.readers import Attempt
 from outhaul.data.session import Limits
 from outhaul.data.typed import Tally, checkable
 from outhaul.domain.files import Produced
@@ -29,12 +30,41 @@ if TYPE_CHECKING:
 
     from outhaul.data.catalog import Dataset
     from outhaul.data.reader import Reader, Reading
-    from outhaul.data.readers import Attempt
     from outhaul.domain.files import OpenUpload, Upload
     from outhaul.domain.job import StoredFile
     from outhaul.domain.request import ExportRequest
 
 MANIFEST = "manifest.json"
+
+
+def choose_reader(
+    url: str,
+    dataset: Dataset,
+    request: ExportRequest,
+    *,
+    tenant: str | None,
+    as_text: bool,
+    attempt: Attempt,
+    limits: Limits,
+) -> Reader:
+    """What reads the dataset's kind of source."""
+    if isinstance(dataset.source, Lake):
+        return LakeReader(dataset, dataset.source, request, tenant=tenant, as_text=as_text)
+    return PostgresReader(url, dataset, request, tenant=tenant, as_text=as_text, attempt=attempt, limits=limits)
+
+
+def expected_rows(
+    url: str, dataset: Dataset, request: ExportRequest, *, tenant: str | None, limits: Limits
+) -> int | None:
+    """About how many rows the source's planner, or a lake's footers, promise; None when nobody can tell.
+
+    Raises:
+        ContractViolation: the source breaks the contract.
+        SourceError: the source refused or broke off.
+    """
+    attempt = Attempt("estimate")
+    with choose_reader(url, dataset, request, tenant=tenant, as_text=False, attempt=attempt, limits=limits) as reading:
+        return reading.expected
 
 
 class Export:
@@ -79,14 +109,15 @@ class Export:
         self._with_manifest = with_manifest
         options = request.options
         self._tally = Tally(options.unrepresentable if isinstance(options, ParquetOptions) else "fail")
-        as_text = self._tally.policy == "text"
-        self._reader: Reader
-        if isinstance(dataset.source, Lake):
-            self._reader = LakeReader(dataset, dataset.source, request, tenant=tenant, as_text=as_text)
-        else:
-            self._reader = PostgresReader(
-                url, dataset, request, tenant=tenant, as_text=as_text, attempt=attempt, limits=limits or Limits()
-            )
+        self._reader = choose_reader(
+            url,
+            dataset,
+            request,
+            tenant=tenant,
+            as_text=self._tally.policy == "text",
+            attempt=attempt,
+            limits=limits or Limits(),
+        )
         self._parts: Parts | None = None
         self._manifest_upload: Upload | None = None
         self._ran = threading.Event()

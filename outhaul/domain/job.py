@@ -59,13 +59,17 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """One published file of an export; ``sha256`` is in lower-case hexadecimal."""
+    """One published file of an export; ``sha256`` is in lower-case hexadecimal.
+
+    ``deleted_at`` is when retention removed it, or None while it is there.
+    """
 
     part: int
     s3_key: str
     row_count: int
     byte_count: int
     sha256: str
+    deleted_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ _BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class Letter:
     """What there is to say about one export.
 
     Attributes:
@@ -52,12 +52,12 @@ class Notice:
     error: str = ""
 
 
-def subject_of(notice: Notice) -> str:
+def subject_of(notice: Letter) -> str:
     """The subject, on one line whatever the export is called."""
     return _SUBJECTS[notice.status].format(_one_line(notice.name)[:MAX_NAME])
 
 
-def text_of(notice: Notice) -> str:
+def text_of(notice: Letter) -> str:
     """The message in plain text."""
     lines = [f"{subject_of(notice)}.", "", *(f"{label}: {value}" for label, value in _facts(notice))]
     if notice.links:
@@ -65,7 +65,7 @@ def text_of(notice: Notice) -> str:
     return "\n".join([*lines, ""])
 
 
-def html_of(notice: Notice) -> str:
+def html_of(notice: Letter) -> str:
     """The message in HTML, which loads nothing from anywhere."""
     rows = (
         f'<tr><td style="padding-right:1em">{escape(label)}</td><td>{escape(value)}</td></tr>\n'
@@ -92,7 +92,7 @@ def size_in_words(count: int) -> str:
     return f"{size:,.1f} {unit}"
 
 
-def _facts(notice: Notice) -> list[tuple[str, str]]:
+def _facts(notice: Letter) -> list[tuple[str, str]]:
     facts = (
         ("Dataset", notice.dataset),
         ("Rows", "" if notice.rows is None else f"{notice.rows:,}"),

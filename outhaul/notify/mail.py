@@ -10,11 +10,12 @@ from email.message import EmailMessage
 from email.policy import SMTP as SMTP_POLICY
 from email.utils import parseaddr
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import unquote, urlsplit
 
 from httpcore import default_ssl_context
 
 from outhaul.domain.recipients import check_address
-from outhaul.errors import InvalidRequest
+from outhaul.errors import InvalidRequest, Unavailable
 from outhaul.notify.answer import Answer, Verdict, shorten
 from outhaul.notify.letter import html_of, subject_of, text_of
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from outhaul.notify.letter import Notice
+    from outhaul.notify.letter import Letter
 
 TIMEOUT_SECONDS = 30.0  # for each step of a session
 
@@ -83,7 +84,36 @@ class MailServer:
         return parseaddr(self.sender)[1]
 
 
-def compose(notice: Notice, *, server: MailServer, recipient: str, message_id: str, at: datetime) -> EmailMessage:
+SECURITY: dict[str, tuple[Literal["none", "starttls", "tls"], int]] = {
+    "smtp": ("none", 25),
+    "smtp+starttls": ("starttls", 587),
+    "smtps": ("tls", 465),
+}
+
+
+def read_server(url: str, sender: str) -> MailServer:
+    """The server at ``smtps://USER:PASSWORD@HOST:PORT`` and its like; names and passwords are percent-encoded.
+
+    Raises:
+        Unavailable: the URL or the sender cannot be read.
+    """
+    parsed = urlsplit(url)
+    try:
+        port = parsed.port
+    except ValueError:
+        port = 0
+    if parsed.scheme not in SECURITY or not parsed.hostname or port == 0 or parsed.path.strip("/"):
+        known = ", ".join(f"{scheme}://" for scheme in SECURITY)
+        raise Unavailable(f"OUTHAUL_MAIL_URL must be like smtps://USER:PASSWORD@HOST:PORT, with one of {known}")
+    security, usual_port = SECURITY[parsed.scheme]
+    user, password = unquote(parsed.username or ""), unquote(parsed.password or "")
+    try:
+        return MailServer(parsed.hostname, port or usual_port, security, user, password, sender)
+    except InvalidRequest as error:
+        raise Unavailable(f"OUTHAUL_MAIL_FROM: {error.message}") from None
+
+
+def compose(notice: Letter, *, server: MailServer, recipient: str, message_id: str, at: datetime) -> EmailMessage:
     """The message to one recipient, in plain text and in HTML.
 
     Args:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from outhaul.domain.job import LAKE_SOURCE, Status
 from outhaul.domain.request import parse_request
 from outhaul.domain.transitions import Event, allowed, sources
-from outhaul.errors import PrefectUnavailable, Refused, Unavailable
+from outhaul.errors import InvalidRequest, Refused, TooMany, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,10 +16,10 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from outhaul.data.catalog import Catalog
-    from outhaul.domain.job import Job, JobEvent, StoredFile
+    from outhaul.domain.job import Job, JobEvent, StoredFile, Tenant
+    from outhaul.domain.request import ExportRequest
     from outhaul.domain.waiting import Wait
     from outhaul.orchestrator import Orchestrator
-    from outhaul.service.dispatcher import Dispatcher
     from outhaul.service.sources import Sources
     from outhaul.store.insights import Insights
     from outhaul.store.jobs import JobStore
@@ -33,6 +32,11 @@ class Exports:
 
     Methods raise NotFound for what does not exist, Refused for what the present state does not allow, InvalidRequest
     for what can never be carried out, and Unavailable when the database does not answer.
+
+    Attributes:
+        admit: lets waiting jobs in; its argument is the actor.
+        max_waiting: how many jobs of one tenant may wait in line.
+        mail: whether e-mail can be sent.
     """
 
     jobs: JobStore
@@ -40,13 +44,19 @@ class Exports:
     tenants: TenantStore
     catalog: Callable[[], Catalog]
     sources: Sources
-    dispatcher: Dispatcher
+    admit: Callable[[str], None]
     orchestrator: Orchestrator
+    max_waiting: int
+    mail: bool
 
     def request(self, raw: Mapping[str, Any], *, tenant: str, requested_by: str) -> tuple[Job, bool]:
         """Check and store a request, and admit it if it is the tenant's turn; returns the job and whether it is new.
 
         With Prefect out of reach the job is stored all the same and admitted later by the sweep.
+
+        Raises:
+            Refused: also when the idempotency key was used for another request.
+            TooMany: as many jobs of the tenant wait already as may.
         """
         from outhaul.data.query import check_request  # loads Polars and Pandera, which only requests need
 
@@ -56,17 +66,52 @@ class Exports:
         owner = self.tenants.get(tenant)
         if not owner.export_enabled:
             raise Refused(f"tenant: exports are disabled for {tenant!r}")
+        if request.recipients and not self.mail:
+            raise InvalidRequest("recipients", "no e-mail can be sent: OUTHAUL_MAIL_URL is not set")
         self.sources.url_of(dataset)
+        waiting = self.insights.load(owner.id, self.max_waiting)[1]
+        if waiting >= self.max_waiting and not self._asked_before(owner, request):
+            raise TooMany(f"{waiting:,} jobs of tenant {tenant} wait already, which is the most that may")
         job_id, new = self.jobs.add(
             owner.id, request, requested_by=requested_by, source=dataset.database or LAKE_SOURCE
         )
-        with suppress(PrefectUnavailable):
-            self.dispatcher.dispatch(actor=requested_by)
-        return self.jobs.get(job_id), new
+        job = self.jobs.get(job_id)
+        if not new and not _same(job, request):
+            raise Refused(
+                f"idempotency_key: {request.idempotency_key!r} was used for job {job.short_id}, whose request differs"
+            )
+        if new:
+            self.admit(requested_by)
+            job = self.jobs.get(job_id)
+        return job, new
 
     def job(self, text: str) -> Job:
         """The job with this id, or with an id that begins like this."""
         return self.jobs.get(self.insights.find(text))
+
+    def get(self, job_id: UUID, tenant_id: UUID | None) -> Job:
+        """The job with this id, if it is the tenant's, or, with None, whoever's it is."""
+        return self.jobs.get(job_id, tenant_id)
+
+    def page(
+        self,
+        tenant_id: UUID | None,
+        *,
+        status: Status | None = None,
+        dataset: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        after: tuple[datetime, UUID] | None = None,
+        count: int = 50,
+    ) -> list[Job]:
+        """Jobs of a tenant, or all, newest first.
+
+        ``after`` holds when the last job of the page before was made, and its id. ``since`` is inclusive,
+        ``until`` is not.
+        """
+        return self.insights.page(
+            tenant_id, status=status, dataset=dataset, since=since, until=until, after=after, count=count
+        )
 
     def recent(self, tenant: str | None = None, status: Status | None = None, count: int = 50) -> list[Job]:
         """The newest jobs."""
@@ -102,8 +147,7 @@ class Exports:
         """Start a dead or cancelled job anew, with all its retries; with Prefect out of reach, once that is back."""
         if not self.jobs.requeue(job.id, actor=actor):
             raise _refusal(self.jobs.get(job.id), Event.REQUEUE)
-        with suppress(PrefectUnavailable):
-            self.dispatcher.dispatch(actor=actor)
+        self.admit(actor)
         return self.jobs.get(job.id)
 
     def hold(self, job: Job, *, hold: bool, actor: str) -> Job:
@@ -111,12 +155,20 @@ class Exports:
         self.jobs.hold(job.id, hold=hold, actor=actor)
         return self.jobs.get(job.id)
 
+    def _asked_before(self, owner: Tenant, request: ExportRequest) -> bool:
+        return request.idempotency_key is not None and self.jobs.by_key(owner.id, request.idempotency_key) is not None
+
     def _stop_run(self, run_id: UUID) -> None:
         # The database has already decided; a run that is not told ends by itself at its next heartbeat or claim.
         try:
             self.orchestrator.cancel(run_id)
         except Unavailable:
             return
+
+
+def _same(job: Job, request: ExportRequest) -> bool:
+    body = request.model_dump(mode="json")
+    return all(getattr(job, name) == body[name] for name in ("dataset", "query", "format", "options", "recipients"))
 
 
 def _refusal(job: Job, event: Event) -> Refused:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Engine
 
+    from outhaul.domain.job import Format
     from outhaul.domain.waiting import Wait
 
 MIN_ID_DIGITS = 4
@@ -59,6 +60,47 @@ class Insights:
         params = {"tenant_id": tenant_id, "status": status and str(status), "count": count}
         with autocommit(self.engine) as connection:
             return [read_job(row) for row in connection.execute(query(name), params).mappings()]
+
+    def page(
+        self,
+        tenant_id: UUID | None,
+        *,
+        status: Status | None = None,
+        dataset: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        after: tuple[datetime, UUID] | None = None,
+        count: int,
+    ) -> list[Job]:
+        """Jobs of one tenant or all, newest first; ``after`` is the last job of the page before.
+
+        ``since`` is inclusive, ``until`` is not.
+        """
+        after_at, after_id = after or (None, None)
+        params = {
+            "tenant_id": tenant_id,
+            "status": status and str(status),
+            "dataset": dataset,
+            "since": since,
+            "until": until,
+            "after_at": after_at,
+            "after_id": after_id,
+            "count": count,
+        }
+        with autocommit(self.engine) as connection:
+            return [read_job(row) for row in connection.execute(query("job_page"), params).mappings()]
+
+    def usual(self, dataset: str, format_: Format) -> tuple[float | None, float | None]:
+        """Bytes and seconds of a row in the newest exports of a dataset in a format; None when there are none."""
+        with autocommit(self.engine) as connection:
+            row = connection.execute(query("dataset_usual"), {"dataset": dataset, "format": str(format_)}).one()
+        return row.row_bytes, row.row_seconds
+
+    def load(self, tenant_id: UUID, bound: int = 100_000) -> tuple[int, int]:
+        """How many jobs of a tenant are under way, and how many wait, counted up to ``bound``."""
+        with autocommit(self.engine) as connection:
+            row = connection.execute(query("tenant_load"), {"tenant_id": tenant_id, "bound": bound}).one()
+        return row.under_way, row.waiting
 
     def files(self, job_id: UUID) -> list[StoredFile]:
         """The published files of a completed job, in order."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import text
 
 from outhaul.domain.job import DEFAULT_SOURCE, Format, Job, Priority, Status
+from outhaul.domain.notices import NOTICES, OUTCOMES
 from outhaul.domain.transitions import Event, sources, target
 from outhaul.errors import NotFound
 from outhaul.store.database import autocommit, query, transaction
@@ -61,8 +62,16 @@ class JobStore:
             row = connection.execute(_moving("job_add"), params).one_or_none()
             if row is not None:
                 return row.id, True
-            key = {"tenant_id": tenant_id, "idempotency_key": request.idempotency_key}
-            return connection.execute(query("job_by_key"), key).scalar_one(), False
+        known = self.by_key(tenant_id, request.idempotency_key or "")
+        assert known is not None
+        return known, False
+
+    def by_key(self, tenant_id: UUID, idempotency_key: str) -> UUID | None:
+        """The id of the tenant's job that was made with this key."""
+        params = {"tenant_id": tenant_id, "idempotency_key": idempotency_key}
+        with autocommit(self.engine) as connection:
+            found: UUID | None = connection.execute(query("job_by_key"), params).scalar_one_or_none()
+        return found
 
     def get(self, job_id: UUID, tenant_id: UUID | None = None) -> Job:
         """Read one job, of one tenant if given. Raises NotFound."""
@@ -147,7 +156,7 @@ class JobStore:
             Event.COMPLETE,
             actor,
             detail={"rows": rows, "bytes": size, "files": len(stored), **(remarks or {})},
-            also="_file_add",
+            also=("_file_add",),
             id=job.id,
             attempt=job.attempt,
             rows=rows,
@@ -241,7 +250,12 @@ class JobStore:
         return moved is not None
 
     def _move_one(
-        self, event: Event, actor: str, detail: Mapping[str, Any] | None = None, also: str = "", **params: Any
+        self,
+        event: Event,
+        actor: str,
+        detail: Mapping[str, Any] | None = None,
+        also: tuple[str, ...] = (),
+        **params: Any,
     ) -> RowMapping | None:
         with autocommit(self.engine) as connection:
             moved = _move(connection, event, actor, detail, also, **params)
@@ -253,22 +267,25 @@ def _move(
     event: Event,
     actor: str,
     detail: Mapping[str, Any] | None = None,
-    also: str = "",
+    also: tuple[str, ...] = (),
     **params: Any,
 ) -> Sequence[RowMapping]:
     guard = {"sources": [str(status) for status in sources(event)], "target": str(target(event))}
     said = _event(event, actor, detail)
+    if notice := NOTICES.get(event):
+        also = (*also, "_delivery_add")
+        said |= {"notice": str(notice), "mailed": notice in OUTCOMES}
     return connection.execute(_moving(f"job_{event}", also), {**params, **guard, **said}).mappings().all()
 
 
-def _event(event: str, actor: str, detail: Mapping[str, Any] | None = None) -> dict[str, str]:
+def _event(event: str, actor: str, detail: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return {"event": str(event), "actor": actor, "detail": json.dumps(dict(detail or {}))}
 
 
 @cache
-def _moving(name: str, also: str = "") -> TextClause:
+def _moving(name: str, also: tuple[str, ...] = ()) -> TextClause:
     """A move, its line of history and what else belongs to it: one statement, so one round trip and all or nothing."""
-    parts = {"moved": name, "told": "_event_add", **({"stored": also} if also else {})}
+    parts = {"moved": name, "told": "_event_add", **{part.removeprefix("_"): part for part in also}}
     clauses = ", ".join(f"{part} AS (\n{query(file)}\n)" for part, file in parts.items())
     return text(f"WITH {clauses} SELECT * FROM moved")  # noqa: S608 - made of our own files
 

@@ -1,2 +1,2 @@
 -- The files of a job's last success, in order.
-SELECT part, s3_key, row_count, byte_count, sha256 FROM export_files WHERE job_id = :id ORDER BY part
+SELECT part, s3_key, row_count, byte_count, sha256, deleted_at FROM export_files WHERE job_id = :id ORDER BY part

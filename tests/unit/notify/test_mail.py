@@ -19,12 +19,12 @@ from outhaul.domain.job import Status
 from outhaul.errors import InvalidRequest
 from outhaul.notify import mail
 from outhaul.notify.answer import Verdict
-from outhaul.notify.letter import Notice, size_in_words
+from outhaul.notify.letter import Letter, size_in_words
 from outhaul.notify.mail import MailServer, compose, send
 
 AT = datetime(2026, 7, 1, 0, 30, tzinfo=UTC)
 LINK = "https://files.example.com/a%20b.csv?sig=x&y=1"
-READY = Notice(
+READY = Letter(
     Status.COMPLETED, "1a2b3c4d", "Flights, June", "flights", rows=1234567, size=12_910_592, links=[LINK], expires=AT
 )
 LINE_BREAKS = ["\r\n", "\r", "\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\x00"]
@@ -148,7 +148,7 @@ def test_the_html_says_the_same_and_loads_nothing():
     ],
 )
 def test_the_message_about_what_went_wrong(status, subject):
-    message = read(Notice(status, "1a2b3c4d", "flights", "flights", error="The source database broke off."))
+    message = read(Letter(status, "1a2b3c4d", "flights", "flights", error="The source database broke off."))
     assert message["Subject"] == subject
     text = words_of(message)
     assert "Error: The source database broke off." in text
@@ -166,7 +166,7 @@ def test_several_files_have_a_link_each():
 
 
 def test_html_in_names_and_errors_is_text():
-    notice = Notice(
+    notice = Letter(
         Status.DEAD,
         "1",
         "<img src=x onerror=alert(1)>",
