@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 MARK = "OUTHAUL_STACK"  # in the environment of every process of a stack, with its home as the value
 HOST = "127.0.0.1"
+API = "api"  # what the HTTP API is called in logs and in the status
 WORKERS = {"exports": 4, "maintenance": 2}  # runs at once; the pools are those of deployments.bootstrap.POOLS
 
 
@@ -37,7 +38,7 @@ class Component:
         return not self.health and not self.says
 
 
-def components(*, port: int, embedded_prefect: bool) -> list[list[Component]]:
+def components(*, port: int, api_port: int, embedded_prefect: bool) -> list[list[Component]]:
     """What to start, in stages: those of one stage start side by side, the next stage when all of them are ready."""
     prefect = (sys.executable, "-m", "prefect")
     server = Component(
@@ -57,7 +58,13 @@ def components(*, port: int, embedded_prefect: bool) -> list[list[Component]]:
         )
         for pool in WORKERS
     ]
-    return [[schema, server] if embedded_prefect else [schema], [deployments, *workers]]
+    api = Component(
+        API,
+        (sys.executable, "-m", "uvicorn", "api.app:app", "--host", HOST, "--port", str(api_port), "--no-access-log"),
+        address=f"http://{HOST}:{api_port}",
+        health=f"http://{HOST}:{api_port}/readyz",
+    )
+    return [[schema, server] if embedded_prefect else [schema], [deployments, *workers, api]]
 
 
 def environment(

@@ -15,7 +15,7 @@ import psutil
 from outhaul.errors import OuthaulError, Unavailable
 from outhaul.stack import processes
 from outhaul.stack.child import LOOK_SECONDS, Child, answers
-from outhaul.stack.components import HOST, MARK, WORKERS, api_url, components, environment, worker_name
+from outhaul.stack.components import API, HOST, MARK, WORKERS, api_url, components, environment, worker_name
 from outhaul.stack.postgres import EmbeddedPostgres
 from outhaul.stack.state import Standing, State
 
@@ -45,6 +45,7 @@ class Stack:
         env: Mapping[str, str],
         prefect_port: int = 4200,
         *,
+        api_port: int = 8000,
         prefect_api_url: str | None = None,
         database_url: str | None = None,
         source_url: str | None = None,
@@ -53,6 +54,7 @@ class Stack:
         self.logs = self.home / "logs"
         self._env = env
         self._port = prefect_port
+        self._api_port = api_port
         self._prefect_api_url = prefect_api_url
         self._database_url = database_url
         self._source_url = source_url
@@ -141,14 +143,15 @@ class Stack:
         """How each component stands, whoever runs the stack."""
         recorded = self._state.components()
         found = [self._postgres_standing(), self._prefect_standing(recorded)]
-        return [*found, *(_standing(worker_name(pool), recorded) for pool in WORKERS)]
+        return [*found, *(_standing(name, recorded) for name in (*map(worker_name, WORKERS), API))]
 
     def _start(self, on_event: OnEvent) -> None:
         self.logs.mkdir(exist_ok=True)
         self._standings = {}
         self._state.write([], ready=False)
         if self._prefect_api_url is None:
-            _require_free(self._port)
+            _require_free(self._port, "OUTHAUL_PREFECT_PORT")
+        _require_free(self._api_port, "OUTHAUL_API_PORT")
         if self._needs_postgres:
             self._note(on_event, "postgres", "starting")
             url = self._postgres.start()
@@ -160,7 +163,8 @@ class Stack:
             database_url=self._database_url or self._postgres.url("outhaul"),
             source_url=self._source_url or self._postgres.url("demo"),
         )
-        for stage in components(port=self._port, embedded_prefect=self._prefect_api_url is None):
+        stages = components(port=self._port, api_port=self._api_port, embedded_prefect=self._prefect_api_url is None)
+        for stage in stages:
             started = [Child(component, env, self.logs) for component in stage]
             for child in started:
                 self._children.append(child)
@@ -243,13 +247,13 @@ def _described(standing: Standing) -> str:
     return f"{standing.state} at {standing.address}" if standing.address else standing.state
 
 
-def _require_free(port: int) -> None:
+def _require_free(port: int, setting: str) -> None:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
         except OSError:
-            raise Unavailable(f"port {port} is in use by another program: set OUTHAUL_PREFECT_PORT") from None
+            raise Unavailable(f"port {port} is in use by another program: set {setting}") from None
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:

@@ -47,6 +47,7 @@ class Stack:
 
     home: Path
     port: int = field(default_factory=free_port)
+    api_port: int = field(default_factory=free_port)
     env: dict[str, str] = field(default_factory=dict)
 
     def run(self, *words: str, code: int = 0, **env: str) -> subprocess.CompletedProcess[str]:
@@ -70,7 +71,8 @@ class Stack:
     def _environment(self, env: dict[str, str]) -> dict[str, str]:
         own = ("OUTHAUL_", "PREFECT_", "AWS_")
         clean = {name: value for name, value in os.environ.items() if not name.startswith(own)}
-        return {**clean, "OUTHAUL_HOME": str(self.home), "OUTHAUL_PREFECT_PORT": str(self.port), **self.env, **env}
+        ports = {"OUTHAUL_PREFECT_PORT": str(self.port), "OUTHAUL_API_PORT": str(self.api_port)}
+        return {**clean, "OUTHAUL_HOME": str(self.home), **ports, **self.env, **env}
 
     def json(self, *words: str, code: int = 0, **env: str) -> Any:
         return json.loads(self.run(*words, "--json", code=code, **env).stdout)

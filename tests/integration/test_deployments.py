@@ -26,7 +26,7 @@ def prefect(tmp_path_factory):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     env = environment(os.environ, home, prefect_api_url=api_url(port), database_url="", source_url="")
-    server = next(c for c in components(port=port, embedded_prefect=True)[0] if c.name == "prefect")
+    server = next(c for c in components(port=port, api_port=port, embedded_prefect=True)[0] if c.name == "prefect")
     child = Child(server, env, home)
     child.start()
     child.await_ready()

@@ -76,7 +76,7 @@ def run_stack(tmp_path, monkeypatch):
     def run(*stages: list[Component]) -> Stack:
         def serve() -> None:
             monkeypatch.setattr(supervisor, "components", lambda **_: list(stages))
-            stack = Stack(tmp_path, os.environ, free_port(), **OUTSIDE)
+            stack = Stack(tmp_path, os.environ, free_port(), api_port=free_port(), **OUTSIDE)
             with (tmp_path / "events").open("a") as events:
 
                 def note(component, event):
@@ -117,9 +117,9 @@ def test_each_pool_has_a_worker_with_its_limit():
 
 
 def test_stages_are_in_order_and_an_outside_prefect_is_not_started():
-    names = [[c.name for c in stage] for stage in components(port=4200, embedded_prefect=True)]
-    assert names == [["schema", "prefect"], ["deployments", "worker exports", "worker maintenance"]]
-    assert [c.name for c in components(port=4200, embedded_prefect=False)[0]] == ["schema"]
+    names = [[c.name for c in stage] for stage in components(port=4200, api_port=8000, embedded_prefect=True)]
+    assert names == [["schema", "prefect"], ["deployments", "worker exports", "worker maintenance", "api"]]
+    assert [c.name for c in components(port=4200, api_port=8000, embedded_prefect=False)[0]] == ["schema"]
 
 
 def test_environment_reaches_flow_runs_whatever_the_shell_says(tmp_path):
@@ -246,14 +246,16 @@ def test_a_component_that_ends_while_starting_is_one_plain_line(tmp_path):
         service.await_ready()
 
 
-def test_a_port_in_use_names_the_setting_and_nothing_stays(tmp_path):
+@pytest.mark.parametrize("setting", ["OUTHAUL_PREFECT_PORT", "OUTHAUL_API_PORT"])
+def test_a_port_in_use_names_the_setting_and_nothing_stays(tmp_path, setting):
     handlers = [signal.getsignal(name) for name in supervisor.STOP_SIGNALS]
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(Unavailable, match=f"port {port} is in use by another program: set OUTHAUL_PREFECT_PORT"):
-            Stack(tmp_path, os.environ, port, **OUTSIDE).up(nothing)
+        ports = (port, free_port()) if setting == "OUTHAUL_PREFECT_PORT" else (free_port(), port)
+        with pytest.raises(Unavailable, match=f"port {port} is in use by another program: set {setting}"):
+            Stack(tmp_path, os.environ, ports[0], api_port=ports[1], **OUTSIDE).up(nothing)
     assert [signal.getsignal(name) for name in supervisor.STOP_SIGNALS] == handlers
     assert not State(tmp_path).ready()
 
