@@ -142,7 +142,6 @@ class _Backend(httpcore.NetworkBackend):
             except OSError as error:
                 failure = error
             else:
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # head and body are two writes
                 return _Stream(connection, self._deadline)
         raise failure
 
@@ -151,6 +150,7 @@ class _Stream(httpcore.NetworkStream):
     """A connection on which every step ends at one deadline, so that no trickle of bytes prolongs it."""
 
     def __init__(self, connection: socket.socket, deadline: float) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # head and body are two writes
         self._connection = connection
         self._deadline = deadline
 
@@ -179,8 +179,8 @@ class _Stream(httpcore.NetworkStream):
         timeout: float | None = None,
     ) -> httpcore.NetworkStream:
         del timeout
-        self._connection.settimeout(_left(self._deadline))
         try:
+            self._connection.settimeout(_left(self._deadline))
             return _Stream(ssl_context.wrap_socket(self._connection, server_hostname=server_hostname), self._deadline)
         except BaseException:
             self._connection.close()

@@ -352,6 +352,14 @@ def test_a_receiver_that_never_shakes_hands_is_left(loopback, hurried):
     assert (answer.verdict, answer.note) == (Verdict.RETRY, "the receiver did not answer in time")
 
 
+def test_a_connection_made_at_the_last_moment_is_closed():
+    with raw(no_answer) as here:
+        connection = socket.create_connection(("127.0.0.1", here.port))
+        with pytest.raises(TimeoutError):
+            exchange._Stream(connection, time.monotonic() - 1).start_tls(ssl.create_default_context(), "hooks.lab.test")
+    assert connection.fileno() == -1
+
+
 def test_a_status_counts_though_the_rest_never_comes(loopback, hurried):
     with raw(trickle(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n", line=b"x")) as here:
         assert deliver(here.url, loopback).verdict is Verdict.DELIVERED
