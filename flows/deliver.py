@@ -1,4 +1,4 @@
-"""Each minute: send the notices that are due."""
+"""Each minute: send the notices that are due, and alert operators to what went wrong."""
 
 from __future__ import annotations
 
@@ -20,5 +20,6 @@ def deliver() -> dict[str, int]:
     with outhaul() as app:
         while time.monotonic() < end and (batch := app.deliveries.deliver()):
             done.update(batch)
+        done["alerts"] = app.alerting.look()
     get_run_logger().info("delivered %s", dict(done))
     return dict(done)

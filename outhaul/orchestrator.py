@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import Enum, auto
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from outhaul.errors import PrefectUnavailable, Unavailable
 
@@ -142,6 +142,25 @@ class Orchestrator:
             except ValueError:
                 raise Unavailable(f"OUTHAUL_STORE_CREDENTIALS_BLOCK: Prefect has no block {block!r}") from None
         return credentials.get_boto3_session(), credentials.aws_client_parameters.get_params_override()
+
+    def notify(self, block: str, text: str) -> None:
+        """Send a message by a notification block, given as ``slack-webhook/ops``.
+
+        Raises:
+            PrefectUnavailable: also when there is no such block, or it cannot send.
+        """
+        from prefect.blocks.abstract import NotificationBlock
+        from prefect.blocks.core import Block
+
+        try:
+            with _translated():
+                loaded: Any = Block.load(block)
+                if isinstance(loaded, NotificationBlock):
+                    cast("Any", loaded).notify(text, "Outhaul")  # a coroutine only where a loop runs
+                    return
+        except ValueError:
+            raise PrefectUnavailable(f"OUTHAUL_ALERT_BLOCK: Prefect has no block {block!r}") from None
+        raise PrefectUnavailable(f"OUTHAUL_ALERT_BLOCK: {block!r} is not a block that notifies")
 
     def _runs(self, flows: Sequence[str], state: str, before: datetime | None = None) -> list[FlowRun]:
         """Runs of these flows in a state, by the time for which they are due; at most 200."""

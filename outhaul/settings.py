@@ -94,6 +94,14 @@ class Settings(BaseSettings):
         "Without it, requests that name recipients are refused.",
     )
     mail_from: str = Field(default="Outhaul <outhaul@localhost.localdomain>", description="Whom e-mails are from.")
+    alert_url: SecretStr | None = Field(
+        default=None,
+        description="Incoming webhook of a chat (Slack and its like) that is told of dead jobs, a queue that is stuck "
+        "and notices that were given up: one message for each cause.",
+    )
+    alert_block: str | None = Field(
+        default=None, description="Prefect notification block that is told of the same, such as `slack-webhook/ops`."
+    )
     hide_values: bool = Field(
         default=False, description="Leave example values out of the errors that a broken contract causes."
     )

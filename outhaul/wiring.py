@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from outhaul.notify.mail import MailServer
     from outhaul.orchestrator import Orchestrator
     from outhaul.service.access import Access
+    from outhaul.service.alerting import Alerting
     from outhaul.service.copying import Copying
     from outhaul.service.datasets import Datasets
     from outhaul.service.deliveries import Deliveries
@@ -136,6 +137,11 @@ class App:
         """The embedded Prefect server; PREFECT_API_URL in the environment goes before it."""
         return f"http://127.0.0.1:{self.settings.prefect_port}/api"
 
+    @property
+    def prefect_ui(self) -> str:
+        """Where people look at Prefect."""
+        return os.environ.get("PREFECT_API_URL", self.prefect_api_url).removesuffix("/api")
+
     @cached_property
     def dispatcher(self) -> Dispatcher:
         """Admission and sweep."""
@@ -225,6 +231,22 @@ class App:
 
         return Deliveries(
             DeliveryStore(self.engine), self.endpoints, self.insights, self.links, self._guard, self._mail_server
+        )
+
+    @cached_property
+    def alerting(self) -> Alerting:
+        """Telling operators of trouble."""
+        from outhaul.service.alerting import Alerting
+        from outhaul.store.alerts import AlertStore
+
+        url = self.settings.alert_url
+        return Alerting(
+            AlertStore(self.engine),
+            self.orchestrator,
+            self._guard,
+            url.get_secret_value() if url else None,
+            self.settings.alert_block,
+            self.prefect_ui,
         )
 
     @cached_property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,7 +49,7 @@ def tour(app: App, *, keep: bool) -> int:
         if not all(job.status is Status.COMPLETED for job in jobs):
             return 1
         _show_rows([_path(app, job) for job in jobs])
-        ui = os.environ.get("PREFECT_API_URL", f"http://127.0.0.1:{app.settings.prefect_port}/api").removesuffix("/api")
+        ui = app.prefect_ui
         for job in jobs:
             console.out.print(
                 f"Prefect run of {job.short_id}: {ui}/runs/flow-run/{job.prefect_flow_run_id}", soft_wrap=True
