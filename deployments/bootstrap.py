@@ -16,15 +16,16 @@ import httpx
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
 from prefect.client.schemas.objects import StateType
-from prefect.events.actions import ChangeFlowRunState
+from prefect.events.actions import ChangeFlowRunState, SendNotification
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
-from prefect.exceptions import ObjectAlreadyExists, PrefectException
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound, PrefectException
 from prefect.settings import get_current_settings
 from prefect.workers.process import ProcessWorker
 
 from outhaul.errors import OuthaulError, Unavailable
 from outhaul.orchestrator import FLOWS
+from outhaul.wiring import outhaul
 
 ROOT = Path(__file__).resolve().parent.parent
 # Runs at once in each pool; workers get such a number as --limit, too, for the pool's own is only advisory under load.
@@ -45,7 +46,10 @@ def bootstrap() -> None:
         with get_client(sync_client=True) as client:
             for name, limit in POOLS.items():
                 _set_up_pool(client, name, limit)
-            _set_up_automation(client)
+            _set_up(client, _silence())
+            with outhaul() as oh:
+                if block := oh.settings.alert_block:
+                    _set_up(client, _idle_pools(client, block))
     except (httpx.HTTPError, PrefectException, RuntimeError) as error:
         raise Unavailable("Prefect's API does not answer: check PREFECT_API_URL", detail=str(error)) from error
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
@@ -62,7 +66,7 @@ def _set_up_pool(client: SyncPrefectClient, name: str, limit: int | None) -> Non
     client.update_work_pool(name, WorkPoolUpdate(concurrency_limit=limit))
 
 
-def _set_up_automation(client: SyncPrefectClient) -> None:
+def _silence() -> AutomationCore:
     """A second net beside the sweep: runs that stop beating without an end are crashed, in whatever pool."""
     ends = {f"prefect.flow-run.{name}" for name in ("Completed", "Failed", "Crashed", "Cancelled", "Cancelling")}
     silence = EventTrigger(
@@ -76,7 +80,31 @@ def _set_up_automation(client: SyncPrefectClient) -> None:
         within=timedelta(seconds=SILENT_SECONDS),
     )
     crash = ChangeFlowRunState(state=StateType.CRASHED, message=f"No sign of life for {SILENT_SECONDS} s.")
-    automation = AutomationCore(name="outhaul: runs that fell silent", trigger=silence, actions=[crash])
+    return AutomationCore(name="outhaul: runs that fell silent", trigger=silence, actions=[crash])
+
+
+def _idle_pools(client: SyncPrefectClient, block: str) -> AutomationCore:
+    """Tells the operators when a pool of ours has lost its last worker, which the queue's own alerts tell of later."""
+    slug, _, name = block.partition("/")
+    try:
+        told = client.read_block_document_by_name(name, slug).id
+    except ObjectNotFound:
+        raise Unavailable(f"OUTHAUL_ALERT_BLOCK: Prefect has no block {block!r}") from None
+    idle = EventTrigger(
+        match=ResourceSpecification({"prefect.resource.id": "prefect.work-pool.*", "prefect.resource.name": [*POOLS]}),
+        expect={"prefect.work-pool.not-ready"},
+        posture=Posture.Reactive,
+        threshold=1,
+    )
+    tell = SendNotification(
+        block_document_id=told,
+        subject="Outhaul",
+        body="No worker takes runs from the pool {{ work_pool.name }}: start one with `outhaul worker`.",
+    )
+    return AutomationCore(name="outhaul: pools without a worker", trigger=idle, actions=[tell])
+
+
+def _set_up(client: SyncPrefectClient, automation: AutomationCore) -> None:
     standing = client.read_automations_by_name(automation.name)
     if standing:
         client.update_automation(standing[0].id, automation)

@@ -10,6 +10,7 @@ from ast import literal_eval
 
 import httpx
 import pytest
+from receiver import receiver
 
 from outhaul.stack.child import Child
 from outhaul.stack.components import api_url, components, environment
@@ -64,6 +65,26 @@ def test_bootstrap_twice(prefect):
                 api.patch("work_pools/exports", json={"concurrency_limit": None}).raise_for_status()
 
 
+def test_operators_are_told_by_a_block_and_of_pools_without_a_worker(prefect):
+    with receiver() as chat, httpx.Client(base_url=f"{prefect['PREFECT_API_URL']}/", trust_env=False) as api:
+        kind = api.get("block_types/slug/custom-webhook").raise_for_status().json()["id"]
+        schema = api.post("block_schemas/filter", json={"block_schemas": {"block_type_id": {"any_": [kind]}}}).json()[0]
+        data = {"name": "x", "url": chat.url, "json_data": {"text": "{{body}}"}, "allow_private_urls": True}
+        block = {"name": "ops", "data": data, "block_schema_id": schema["id"], "block_type_id": kind}
+        api.post("block_documents/", json=block).raise_for_status()
+        tell = "from outhaul.orchestrator import Orchestrator; Orchestrator().notify('custom-webhook/ops', 'two died')"
+        subprocess.run([sys.executable, "-c", tell], env=prefect, check=True)
+        assert b"two died" in chat.got[0].body
+        subprocess.run(BOOTSTRAP, env={**prefect, "OUTHAUL_ALERT_BLOCK": "custom-webhook/ops"}, check=True)
+        (idle,) = [each for each in api.post("automations/filter", json={}).json() if "worker" in each["name"]]
+        assert idle["trigger"]["expect"] == ["prefect.work-pool.not-ready"]
+        assert idle["actions"][0]["type"] == "send-notification"
+        api.delete(f"automations/{idle['id']}").raise_for_status()
+    wrong = {**prefect, "OUTHAUL_ALERT_BLOCK": "slack-webhook/none"}
+    done = subprocess.run(BOOTSTRAP, env=wrong, check=False, capture_output=True, text=True)
+    assert done.stderr.startswith("outhaul: OUTHAUL_ALERT_BLOCK: Prefect has no block 'slack-webhook/none'")
+
+
 STALE = """
 import sys
 from datetime import UTC, datetime, timedelta
@@ -72,8 +93,9 @@ from prefect.states import Pending, Running, Scheduled
 from outhaul.orchestrator import Orchestrator
 
 client, now = get_client(sync_client=True), datetime.now(UTC)
-deployments = {name: client.read_deployment_by_name(f"{name}/{name}").id for name in ("export", "sweep", "clean")}
-for name in ("sweep", "clean"):
+names = ("export", "sweep", "deliver", "clean")
+deployments = {name: client.read_deployment_by_name(f"{name}/{name}").id for name in names}
+for name in ("sweep", "deliver", "clean"):
     client.pause_deployment(deployments[name])
 for made in client.read_flow_runs():
     client.delete_flow_run(made.id)
