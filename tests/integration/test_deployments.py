@@ -10,7 +10,7 @@ from ast import literal_eval
 
 import httpx
 import pytest
-from receiver import receiver
+from receivers import receiver
 
 from outhaul.stack.child import Child
 from outhaul.stack.components import api_url, components, environment
@@ -74,7 +74,7 @@ def test_operators_are_told_by_a_block_and_of_pools_without_a_worker(prefect):
         api.post("block_documents/", json=block).raise_for_status()
         tell = "from outhaul.orchestrator import Orchestrator; Orchestrator().notify('custom-webhook/ops', 'two died')"
         subprocess.run([sys.executable, "-c", tell], env=prefect, check=True)
-        assert b"two died" in chat.got[0].body
+        assert b"two died" in chat.seen[0].body
         subprocess.run(BOOTSTRAP, env={**prefect, "OUTHAUL_ALERT_BLOCK": "custom-webhook/ops"}, check=True)
         (idle,) = [each for each in api.post("automations/filter", json={}).json() if "worker" in each["name"]]
         assert idle["trigger"]["expect"] == ["prefect.work-pool.not-ready"]

@@ -90,17 +90,27 @@ def client(oh: App, url: str):
 
 
 @pytest.fixture
-def done(oh: App):
-    """Carries out a tenant's request without Prefect: the job is completed with one file of these bytes."""
+def ask_claimed(oh: App):
+    """Stores a tenant's request and takes it up, as a worker does."""
 
-    def done(tenant: str = "UA", content: bytes = b"a,b\n1,2\n", name: str = "flights-00000.csv", **raw) -> Job:
+    def claimed(tenant: str = "UA", **raw) -> Job:
         job, _ = oh.exports.request({"dataset": "flights", **raw}, tenant=tenant, requested_by="test")
-        while oh.jobs.get(job.id).status == "enqueued":
-            oh.jobs.admit(actor="test")
-        job = oh.jobs.get(job.id)
+        while (job := oh.jobs.get(job.id)).prefect_flow_run_id is None:
+            oh.dispatcher.dispatch(actor="test")  # or the server's own thread does
         run = job.prefect_flow_run_id
         job = oh.jobs.claim(job.id, job.generation, owner="run/1", flow_run_id=run, lease=timedelta(minutes=5))
         assert job is not None
+        return job
+
+    return claimed
+
+
+@pytest.fixture
+def done(oh: App, ask_claimed):
+    """Carries out a tenant's request without Prefect: the job is completed with one file of these bytes."""
+
+    def done(tenant: str = "UA", content: bytes = b"a,b\n1,2\n", name: str = "flights-00000.csv", **raw) -> Job:
+        job = ask_claimed(tenant, **raw)
         key = f"{tenant}/{job.id}/1-1/{name}"
         upload = oh.files.open_upload(key, "text/csv")
         upload.write(content)

@@ -33,6 +33,10 @@ class Receiver:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/hook"
 
+    def answer(self, status: int, **headers: str) -> None:
+        """Answer so from now on."""
+        self.answers[:] = [(status, {name.replace("_", "-"): value for name, value in headers.items()}, b"")]
+
 
 @contextmanager
 def receiver(*answers: tuple[int, dict[str, str], bytes], tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
