@@ -167,7 +167,7 @@ def list_deliveries(app: Outhaul, caller: Reader, job_id: UUID) -> list[Delivery
 def resend_delivery(app: Outhaul, caller: Writer, job_id: UUID, delivery_id: UUID) -> None:
     """Send a notice again within a minute, under the same id, with another day of tries."""
     job = app.exports.get(job_id, caller.tenant_id)
-    app.deliveries.resend(job, delivery_id)
+    app.deliveries.resend(job, delivery_id, actor=caller.actor)
 
 
 WAITS = frozenset({Status.ENQUEUED, Status.QUEUED, Status.FAILED})

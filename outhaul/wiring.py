@@ -230,7 +230,13 @@ class App:
         from outhaul.store.deliveries import DeliveryStore
 
         return Deliveries(
-            DeliveryStore(self.engine), self.endpoints, self.insights, self.links, self._guard, self._mail_server
+            DeliveryStore(self.engine),
+            self.jobs,
+            self.endpoints,
+            self.insights,
+            self.links,
+            self._guard,
+            self._mail_server,
         )
 
     @cached_property

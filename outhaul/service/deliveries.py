@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from outhaul.domain.job import Status
 from outhaul.domain.notices import Notice, Outcome, next_try
-from outhaul.errors import InvalidRequest
+from outhaul.errors import InvalidRequest, NotFound
 from outhaul.notify import mail, webhook
 from outhaul.notify.answer import Answer, Verdict
 from outhaul.notify.letter import Letter
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from outhaul.store.deliveries import DeliveryStore
     from outhaul.store.endpoints import EndpointStore
     from outhaul.store.insights import Insights
+    from outhaul.store.jobs import JobStore
 
 BATCH = 40
 PER_ADDRESSEE = 4  # of a batch: one that lets every try run into its timeout must not keep the others waiting
@@ -52,6 +53,7 @@ class Deliveries:
     """Sends notices by webhook and e-mail. Methods raise Unavailable when the database does not answer."""
 
     store: DeliveryStore
+    jobs: JobStore
     endpoints: EndpointStore
     insights: Insights
     links: Links
@@ -79,9 +81,11 @@ class Deliveries:
         """The log of one notice, oldest first."""
         return self.store.tries(delivery.id)
 
-    def resend(self, job: Job, delivery_id: UUID) -> None:
+    def resend(self, job: Job, delivery_id: UUID, *, actor: str) -> None:
         """Make a notice of the job due again, with another day of tries. Raises NotFound."""
-        self.store.resend(delivery_id, job.id)
+        detail = {"delivery": str(delivery_id)}
+        if not self.jobs.note("delivery_resend", "resend", actor, detail, job_id=job.id, delivery_id=delivery_id):
+            raise NotFound(f"job {job.short_id} has no delivery {delivery_id}")
 
     def body(self, message: Message) -> bytes:
         """The JSON of a webhook's notice; the same at every try, for its signature covers these bytes."""

@@ -137,7 +137,7 @@ class Exports:
         """Stop a job. One that a worker holds is asked to stop and ends a moment later."""
         if Event.CANCEL not in allowed(job.status):
             raise _refusal(job, Event.CANCEL)
-        if not self.jobs.request_cancel(job.id) and not self.jobs.cancel(job, actor=actor):
+        if not self.jobs.request_cancel(job.id, actor=actor) and not self.jobs.cancel(job, actor=actor):
             raise _refusal(self.jobs.get(job.id), Event.CANCEL)
         if job.prefect_flow_run_id:
             self._stop_run(job.prefect_flow_run_id)

@@ -6,7 +6,6 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from outhaul.domain.notices import Delivery, Message, Notice, Outcome, Try
-from outhaul.errors import NotFound
 from outhaul.store.database import autocommit, query, transaction
 from outhaul.store.jobs import read_job
 
@@ -72,12 +71,6 @@ class DeliveryStore:
         with autocommit(self.engine) as connection:
             became = connection.execute(query("delivery_record"), params).scalar_one_or_none()
         return Outcome(became) if became else None
-
-    def resend(self, delivery_id: UUID, job_id: UUID) -> None:
-        """Make a notice of the job due again, with another day of tries. Raises NotFound."""
-        with autocommit(self.engine) as connection:
-            if connection.execute(query("delivery_resend"), {"id": delivery_id, "job_id": job_id}).first() is None:
-                raise NotFound(f"there is no delivery {delivery_id}")
 
     def all(self, *, job_id: UUID | None = None, endpoint_id: UUID | None = None, count: int = 100) -> list[Delivery]:
         """Notices of a job or to a webhook, newest first."""

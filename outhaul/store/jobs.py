@@ -194,10 +194,17 @@ class JobStore:
         """Stop the job; one that is processing only if it is still ``job.attempt``."""
         return self._move_one(Event.CANCEL, actor, id=job.id, attempt=job.attempt) is not None
 
-    def request_cancel(self, job_id: UUID) -> bool:
-        """Ask the worker that holds the job to stop."""
+    def request_cancel(self, job_id: UUID, *, actor: str) -> bool:
+        """Ask the worker that holds the job to stop; the cancel itself then stands under the worker's name."""
+        return self.note("job_cancel_request", "cancel_request", actor, id=job_id)
+
+    def note(
+        self, statement: str, event: str, actor: str, detail: Mapping[str, Any] | None = None, **params: Any
+    ) -> bool:
+        """Do what moves no job and belongs into its history all the same; False when there is nothing to do."""
         with autocommit(self.engine) as connection:
-            return connection.execute(query("job_cancel_request"), {"id": job_id}).one_or_none() is not None
+            done = connection.execute(_moving(statement), {**params, **_event(event, actor, detail)})
+            return done.first() is not None
 
     def requeue(self, job_id: UUID, *, actor: str) -> bool:
         """Start a dead or cancelled job anew."""
@@ -209,10 +216,8 @@ class JobStore:
 
     def hold(self, job_id: UUID, *, hold: bool, actor: str) -> None:
         """Set or lift the legal hold. Raises NotFound."""
-        params = {"id": job_id, "hold": hold, **_event("hold" if hold else "unhold", actor)}
-        with autocommit(self.engine) as connection:
-            if connection.execute(_moving("job_hold"), params).one_or_none() is None:
-                raise NotFound(f"there is no job {job_id}")
+        if not self.note("job_hold", "hold" if hold else "unhold", actor, id=job_id, hold=hold):
+            raise NotFound(f"there is no job {job_id}")
 
     def lapsed(self) -> list[UUID]:
         """Jobs whose lease has run out."""

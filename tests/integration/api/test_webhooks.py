@@ -156,6 +156,7 @@ def test_after_a_day_it_is_given_up_and_a_person_can_send_it_again(client, oh, h
     assert client().post(resend).status_code == 202
     assert oh.deliveries.deliver() == Counter({Outcome.DELIVERED: 1})
     assert hook.seen[-1].headers["webhook-id"] == hook.seen[0].headers["webhook-id"]
+    assert [(line.event, line.actor) for line in oh.exports.events(job)][-1] == ("resend", "key UA's")
 
 
 def test_a_receiver_that_answers_nobody_holds_up_no_other(client, oh, hook, secret, done, monkeypatch):

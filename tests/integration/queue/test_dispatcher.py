@@ -112,7 +112,7 @@ def test_an_orphan_that_someone_cancelled_ends_and_its_run_with_it(jobs, ask, di
     dispatcher.dispatch(actor="test")
     run = claim(jobs, job_id).prefect_flow_run_id
     prefect.states[run] = RunState.RUNNING
-    jobs.request_cancel(job_id)
+    jobs.request_cancel(job_id, actor="ann")
     age(engine, "lease_expiry")
     dispatcher.sweep()
     assert jobs.get(job_id).status is Status.CANCELLED
@@ -167,7 +167,7 @@ def test_a_wish_to_cancel_is_not_lost_to_a_failure_of_the_same_moment(jobs, ask,
     job_id = ask()
     dispatcher.dispatch(actor="test")
     job = claim(jobs, job_id)
-    jobs.request_cancel(job_id)
+    jobs.request_cancel(job_id, actor="ann")
     assert not dispatcher.settle_failure(job, SourceError("gone", sqlstate="08006"), permanent=False, actor="w")
     assert not dispatcher.settle_failure(job, ContractViolation("x"), permanent=True, actor="w")
     assert not jobs.give_back(job, actor="w", reason="told to stop")

@@ -122,7 +122,7 @@ def test_renewing_lengthens_the_lease_and_reports_a_wish_to_cancel(jobs, claimed
     assert jobs.renew(claimed, lease=LEASE, rows_done=7, rows_total_estimate=9) is False
     assert jobs.lapsed() == []
     assert (jobs.get(claimed.id).rows_done, jobs.get(claimed.id).rows_total_estimate) == (7, 9)
-    assert jobs.request_cancel(claimed.id)
+    assert jobs.request_cancel(claimed.id, actor="ann")
     assert jobs.renew(claimed, lease=LEASE, rows_done=8, rows_total_estimate=None) is True
 
 
@@ -154,15 +154,17 @@ def test_a_due_retry_waits_while_its_tenant_has_no_place(jobs, ask, engine, clai
     assert jobs.get(claimed.id).status is Status.FAILED
 
 
-def test_cancel_at_once_or_by_request(jobs, ask, claimed):
+def test_cancel_at_once_or_by_request(jobs, insights, ask, claimed):
     waiting = jobs.get(ask())
-    assert not jobs.request_cancel(waiting.id)
+    assert not jobs.request_cancel(waiting.id, actor="ann")
     assert jobs.cancel(waiting, actor="ann")
     assert not jobs.cancel(waiting, actor="ann")
     assert jobs.get(waiting.id).status is Status.CANCELLED
-    assert jobs.request_cancel(claimed.id)
+    assert jobs.request_cancel(claimed.id, actor="ann")
     assert jobs.get(claimed.id).status is Status.PROCESSING
     assert jobs.cancel(claimed, actor="w1")
+    last = [(line.event, line.actor) for line in insights.events(claimed.id)][-2:]
+    assert last == [("cancel_request", "ann"), ("cancel", "w1")], "who wanted it is on record"
 
 
 def test_history_cannot_be_rewritten(engine, claimed):

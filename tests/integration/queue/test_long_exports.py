@@ -206,7 +206,7 @@ def test_case_60_at_the_roles_limit_the_job_waits_and_retries(jobs, engine, ask,
                 assert role in job.error_detail
                 assert worker.claim(job.id, 1, owner="too soon") is None
                 for job_id in ids[:3]:
-                    assert jobs.request_cancel(job_id)
+                    assert jobs.request_cancel(job_id, actor="ann")
                 assert [each.result() for each in running] == [Status.CANCELLED] * 3
             await_none(sessions)
             with engine.begin() as connection:
@@ -226,7 +226,7 @@ def test_case_58_a_cancelled_job_ends_its_query(worker, jobs, ask, source_url, d
     with watching(source_url) as sessions, ThreadPoolExecutor(1) as threads:
         running = threads.submit(carry_out, worker, job_id)
         await_sessions(sessions, 1)
-        assert jobs.request_cancel(job_id)
+        assert jobs.request_cancel(job_id, actor="ann")
         assert running.result(timeout=20) is Status.CANCELLED
         await_none(sessions)
     assert list(worker.files().list()) == []

@@ -126,7 +126,7 @@ class Queue(RuleBasedStateMachine):
                 self.jobs.requeue(job.id, actor="ann")
             elif move == "discard":
                 self.jobs.discard(job.id, actor="ann")
-            elif not self.jobs.request_cancel(job.id):
+            elif not self.jobs.request_cancel(job.id, actor="ann"):
                 self.jobs.cancel(job, actor="ann")
 
     @rule(

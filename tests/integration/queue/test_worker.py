@@ -241,7 +241,7 @@ def test_case_28_a_silent_query_keeps_its_lease(worker, jobs, take, source_url):
     time.sleep(0.5)
     assert jobs.get(job.id).lease_expiry > before + timedelta(seconds=0.2)
     assert jobs.lapsed() == []
-    assert jobs.request_cancel(job.id)
+    assert jobs.request_cancel(job.id, actor="ann")
     thread.join(timeout=20)
     assert len(caught) == 1
 
@@ -261,7 +261,7 @@ def test_a_cancel_need_not_wait_for_a_beat(worker, jobs, take, source_url):
     thread = threading.Thread(target=run)
     thread.start()
     await_sessions(source_url, 1)
-    assert jobs.request_cancel(job.id)
+    assert jobs.request_cancel(job.id, actor="ann")
     thread.join(timeout=20)
     assert caught == [Status.CANCELLED]
     await_sessions(source_url, 0)
