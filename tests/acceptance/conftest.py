@@ -12,7 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from time import monotonic, sleep
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import httpx
 import psutil
@@ -20,9 +21,11 @@ import psycopg
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
+T = TypeVar("T")
 LOG_LINES = 80
+ENDED = {"completed", "dead", "cancelled"}
 
 
 @pytest.hookimpl(wrapper=True)
@@ -33,6 +36,21 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.failed and isinstance(stack, Stack):
         report.sections.extend(stack.describe())
     return report
+
+
+def until(what: Callable[[], T], seconds: float = 120) -> T:
+    """Ask again and again until the answer is true, and return it. A database may be away for a moment."""
+    end = monotonic() + seconds
+    while True:
+        away = None
+        try:
+            if answer := what():
+                return answer
+        except psycopg.OperationalError as error:
+            away = error
+        if monotonic() > end:
+            raise AssertionError("it did not happen") from away
+        sleep(0.2)
 
 
 def free_port() -> int:
@@ -87,8 +105,31 @@ class Stack:
     @cached_property
     def url(self) -> str:
         """The queue's database."""
-        (postgres,) = [part for part in self.json("status")["components"] if part["component"] == "postgres"]
-        return postgres["address"]
+        return self._component("postgres")["address"]
+
+    @property
+    def source(self) -> str:
+        """The database with the demo's data."""
+        return self.url.replace("/outhaul?", "/demo?")
+
+    def _component(self, name: str) -> dict[str, Any]:
+        (found,) = [part for part in self.json("status")["components"] if part["component"] == name]
+        return found
+
+    def process_of(self, component: str) -> psutil.Process | None:
+        """The process of a part of the stack; None while there is none."""
+        pid = self._component(component)["pid"]
+        return psutil.Process(pid) if pid else None
+
+    def job(self, job_id: Any) -> dict[str, Any]:
+        """The job's row."""
+        with psycopg.connect(self.url) as connection:
+            cursor = connection.execute("SELECT * FROM export_jobs WHERE id = %s", [job_id])
+            return dict(zip([column.name for column in cursor.description], cursor.fetchone(), strict=True))
+
+    def ended(self, job_id: Any, seconds: float = 120) -> dict[str, Any]:
+        """The job's row once it has ended."""
+        return until(lambda: (job := self.job(job_id))["status"] in ENDED and job, seconds)
 
     def describe(self) -> Iterator[tuple[str, str]]:
         """The history of each job and the end of each log, as titled texts."""
@@ -101,11 +142,11 @@ class Stack:
     def path(self, key: str) -> Path:
         return self.home / "files" / key
 
-    def prefect(self, path: str, **body: Any) -> Any:
+    def prefect(self, path: str, method: str = "", **body: Any) -> Any:
         """Ask Prefect's API; with a body, by POST."""
         url = f"http://127.0.0.1:{self.port}/api/{path}"
-        answer = httpx.post(url, json=body) if body else httpx.get(url)
-        return answer.raise_for_status().json()
+        answer = httpx.request(method or ("POST" if body else "GET"), url, json=body or None).raise_for_status()
+        return answer.json() if answer.content else None
 
     def process_of_run(self, run_id: Any) -> psutil.Process | None:
         """The process that carries out a run; None until its worker has told Prefect, which the run may be ahead of."""
@@ -129,6 +170,6 @@ def stack() -> Iterator[Stack]:
 def prepare(stack: Stack) -> None:
     from outhaul.demo.load import load
 
-    load(stack.url.replace("/outhaul?", "/demo?"))
+    load(stack.source)
     for tenant in ("UA", "DL", "AA"):
         stack.run("tenants", "add", tenant)

@@ -40,11 +40,9 @@ def victim(stack, connection, chance: random.Random) -> tuple[str, psutil.Proces
     if name == "export":
         runs = connection.execute("SELECT prefect_flow_run_id FROM export_jobs WHERE status = 'processing'").fetchall()
         process = stack.process_of_run(chance.choice(runs)[0]) if runs else None
-        return (name, process) if process else None
-    for part in stack.json("status")["components"]:
-        if part["component"] == name and part["state"] == "running":
-            return name, psutil.Process(part["pid"])
-    return None
+    else:
+        process = stack.process_of(name)
+    return (name, process) if process else None
 
 
 @pytest.mark.timeout(LONGEST_S + 300)
@@ -101,7 +99,7 @@ def check(stack, ids) -> None:
         keys = connection.execute(
             "SELECT j.id, j.s3_key, t.name FROM export_jobs j JOIN tenants t ON t.id = j.tenant_id"
         ).fetchall()
-    with psycopg.connect(stack.url.replace("/outhaul?", "/demo?")) as connection:
+    with psycopg.connect(stack.source) as connection:
         expected = {
             tenant: [
                 flight_id

@@ -10,20 +10,22 @@ import json
 import os
 import signal
 import threading
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic, sleep
+from time import monotonic
+from typing import TYPE_CHECKING
 
-import psutil
 import psycopg
 import pytest
-from conftest import Stack, prepare
+from conftest import Stack, prepare, until
 from fault_proxy import FaultProxy
 from s3_server import BUCKET
 
 from outhaul.store.s3 import S3Store
+
+if TYPE_CHECKING:
+    import psutil
 
 PREFIX = "faults"
 BEGIN, END = "<!-- kills -->", "<!-- end of kills -->"
@@ -101,7 +103,7 @@ def stack(s3):
         try:
             prepare(stack)
             stack.run("tenants", "add", "B6")
-            with psycopg.connect(source_of(stack), autocommit=True) as connection:
+            with psycopg.connect(stack.source, autocommit=True) as connection:
                 rows = {
                     tenant: connection.execute(
                         "SELECT (array_agg(flight_id ORDER BY flight_id))[%s] FROM flights WHERE carrier = %s",
@@ -122,38 +124,10 @@ def stack(s3):
             stack.down()
 
 
-def source_of(stack: Stack) -> str:
-    return stack.url.replace("/outhaul?", "/demo?")
-
-
-@contextmanager
-def tables(stack: Stack):
-    with psycopg.connect(stack.url, autocommit=True) as connection:
-        yield connection
-
-
-def job_of(connection, job_id):
-    cursor = connection.execute("SELECT * FROM export_jobs WHERE id = %s", [job_id])
-    return dict(zip([column.name for column in cursor.description], cursor.fetchone(), strict=True))
-
-
-def until(what, seconds):
-    end = monotonic() + seconds
-    while True:
-        try:
-            if answer := what():
-                return answer
-        except psycopg.Error:
-            pass  # the database is what was killed
-        assert monotonic() < end, "it did not happen"
-        sleep(0.2)
-
-
 def victims(stack: Stack, victim: str, runs: set[str]) -> list[psutil.Process]:
     component = {"worker": "worker exports", "Prefect server": "prefect", "PostgreSQL": "postgres"}.get(victim)
     if component:
-        (found,) = [part for part in stack.json("status")["components"] if part["component"] == component]
-        return [psutil.Process(found["pid"])]
+        return [stack.process_of(component)]
     return [until(lambda run=run: stack.process_of_run(run), 30) for run in runs]
 
 
@@ -161,12 +135,11 @@ def victims(stack: Stack, victim: str, runs: set[str]) -> list[psutil.Process]:
 @pytest.mark.parametrize("victim", [*VICTIMS[:2], *(pytest.param(victim, marks=MINUTES) for victim in VICTIMS[2:])])
 def test_whatever_is_killed_the_jobs_end_right(stack, s3, victim):
     moto, proxy = s3
-    gates = Gates(proxy, source_of(stack))
+    gates = Gates(proxy, stack.source)
     gates.close()
     ids = {tenant: stack.json("request", "flights", "--tenant", tenant, "--format", "json")["id"] for tenant in MOMENTS}
     until(lambda: gates.waiting() == set(MOMENTS), 120)
-    with tables(stack) as connection:
-        jobs = {tenant: job_of(connection, job_id) for tenant, job_id in ids.items()}
+    jobs = {tenant: stack.job(job_id) for tenant, job_id in ids.items()}
     assert {job["status"] for job in jobs.values()} == {"processing"}
     for process in victims(stack, victim, {str(job["prefect_flow_run_id"]) for job in jobs.values()}):
         # PostgreSQL's own word for an immediate stop: as if killed, but for shared memory that it would leave behind.
@@ -175,17 +148,11 @@ def test_whatever_is_killed_the_jobs_end_right(stack, s3, victim):
     gates.open()
     started = monotonic()
     for tenant, job_id in ids.items():
-
-        def ended(job_id=job_id):
-            with tables(stack) as connection:
-                job = job_of(connection, job_id)
-            return job["status"] in {"completed", "dead", "cancelled"} and job
-
-        job = until(ended, 300)
+        job = stack.ended(job_id, 300)
         assert job["status"] == "completed", job
         # What an earlier attempt had published goes a moment after the success is recorded.
         until(lambda job=job: is_alone(moto.client(), job), 30)
-        assert_rows(moto.client(), job, source_of(stack))
+        assert_rows(moto.client(), job, stack.source)
         TABLE[victim, MOMENTS[tenant]] = f"completed, attempt {job['attempt']}"
     print(f"{victim}: all ended after {monotonic() - started:.0f} s")
     assert_nothing_left(stack)
@@ -216,7 +183,7 @@ def assert_rows(client, job, source):
 
 def assert_nothing_left(stack):
     def quiet():
-        with psycopg.connect(source_of(stack)) as connection:
+        with psycopg.connect(stack.source) as connection:
             backends = connection.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE application_name ~ '^outhaul:[0-9a-f]'"
             ).fetchone()
@@ -229,7 +196,7 @@ def assert_nothing_left(stack):
 
     until(quiet, 30)
     until(slots_free, 200)
-    with tables(stack) as connection:
+    with psycopg.connect(stack.url) as connection:
         busy = "SELECT count(*) FROM export_jobs WHERE status IN ('queued', 'processing')"
         assert connection.execute(busy).fetchone() == (0,)
 

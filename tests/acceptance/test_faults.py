@@ -2,27 +2,15 @@
 
 import os
 import signal
-from time import sleep
 
 import boto3
 import psutil
 import psycopg
 import pytest
+from conftest import until
 from moto.server import ThreadedMotoServer
 
 UNITED = 58_665
-ENDED = {"completed", "dead", "cancelled"}
-
-
-def until(what, seconds=120):
-    """Ask again and again until the answer is true, and return it."""
-    for _ in range(seconds * 5):
-        if answer := what():
-            return answer
-        sleep(0.2)
-    raise AssertionError("it did not happen")
-
-
 GATED = (
     "ALTER TABLE flights RENAME TO flights_there",
     """
@@ -36,7 +24,7 @@ OPEN = ("DROP VIEW flights", "ALTER TABLE flights_there RENAME TO flights")
 @pytest.fixture
 def slow(stack):
     """Reading the flights stops half way, until ``fast`` is called."""
-    with psycopg.connect(stack.url.replace("/outhaul?", "/demo?"), autocommit=True) as connection:
+    with psycopg.connect(stack.source, autocommit=True) as connection:
         connection.execute("SELECT pg_advisory_lock(7)")
         for statement in GATED:
             connection.execute(statement)
@@ -48,35 +36,30 @@ def slow(stack):
                 connection.execute(statement)
 
 
-def job_of(stack, job_id):
-    with psycopg.connect(stack.url) as connection:
-        cursor = connection.execute("SELECT * FROM export_jobs WHERE id = %s", [job_id])
-        return dict(zip([column.name for column in cursor.description], cursor.fetchone(), strict=True))
+def nobody_reads(source):
+    sessions = source.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'outhaul:%'")
+    return sessions.fetchone() == (0,)
 
 
 def test_cancel_stops_a_running_export(stack, slow):
     job_id = stack.json("request", "flights", "--tenant", "UA")["id"]
-    until(lambda: job_of(stack, job_id)["status"] == "processing")
+    until(lambda: stack.job(job_id)["status"] == "processing")
     stack.run("cancel", job_id[:8])
-    until(lambda: job_of(stack, job_id)["status"] == "cancelled")
-    until(
-        lambda: slow.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'outhaul:%'"
-        ).fetchone() == (0,)
-    )  # fmt: skip
+    until(lambda: stack.job(job_id)["status"] == "cancelled")
+    until(lambda: nobody_reads(slow))
     assert not stack.path(f"UA/{job_id}").exists()
 
 
 def test_a_killed_export_is_done_again(stack, slow):
     job_id = stack.json("request", "flights", "--tenant", "UA", "--format", "parquet")["id"]
-    until(lambda: job_of(stack, job_id)["status"] == "processing")
-    process = until(lambda: stack.process_of_run(job_of(stack, job_id)["prefect_flow_run_id"]))
+    until(lambda: stack.job(job_id)["status"] == "processing")
+    process = until(lambda: stack.process_of_run(stack.job(job_id)["prefect_flow_run_id"]))
     process.kill()
-    lease = job_of(stack, job_id)["lease_expiry"]
+    lease = stack.job(job_id)["lease_expiry"]
     slow.fast()
-    job = until(lambda: (job := job_of(stack, job_id))["status"] != "processing" and job)
+    job = until(lambda: (job := stack.job(job_id))["status"] != "processing" and job)
     assert job["updated_at"] < lease, "its worker saw it die: nobody waits for the lease to run out"
-    job = until(lambda: (job := job_of(stack, job_id))["status"] in ENDED and job)
+    job = stack.ended(job_id)
     assert (job["status"], job["attempt"], job["rows_written"]) == ("completed", 2, UNITED)
     assert job["error_code"] == "worker_vanished"
     run = until(lambda: ended_run(stack, job))
@@ -89,21 +72,16 @@ def ended_run(stack, job):
     return run["state"]["type"] in {"COMPLETED", "CRASHED", "FAILED", "CANCELLED"} and run
 
 
-def process_of(stack, component):
-    (found,) = [part for part in stack.json("status")["components"] if part["component"] == component]
-    return psutil.Process(found["pid"])
-
-
 def test_a_worker_told_to_stop_has_its_run_hand_the_job_back(stack, slow):
     job_id = stack.json("request", "flights", "--tenant", "UA")["id"]
-    first = until(lambda: (job := job_of(stack, job_id))["status"] == "processing" and job)
+    first = until(lambda: (job := stack.job(job_id))["status"] == "processing" and job)
     process = until(lambda: stack.process_of_run(first["prefect_flow_run_id"]))
-    worker = process_of(stack, "worker exports")
+    worker = stack.process_of("worker exports")
     worker.terminate()
     psutil.wait_procs([worker, process], timeout=40)
     assert not process.is_running()
     slow.fast()
-    job = until(lambda: (job := job_of(stack, job_id))["status"] in ENDED and job)
+    job = stack.ended(job_id)
     assert (job["status"], job["attempt"], job["retry_count"]) == ("completed", 2, 0)
     assert (job["silent_deaths"], job["generation"], job["rows_written"]) == (0, 2, UNITED)
     run = until(lambda: ended_run(stack, first))
@@ -111,28 +89,28 @@ def test_a_worker_told_to_stop_has_its_run_hand_the_job_back(stack, slow):
 
 
 def test_a_worker_lets_its_runs_finish_within_the_grace(stack, slow, tmp_path):
-    other = process_of(stack, "worker exports")
+    other = stack.process_of("worker exports")
     other.suspend()
     worker = None
     try:
         with (tmp_path / "worker.log").open("wb") as log:
             worker = stack.start("worker", "exports", "--grace", "100", "--name", "drains", log=log)
         job_id = stack.json("request", "flights", "--tenant", "DL")["id"]
-        until(lambda: job_of(stack, job_id)["status"] == "processing")
+        until(lambda: stack.job(job_id)["status"] == "processing")
         worker.terminate()
         until(lambda: "draining: 1 runs under way, 100 s of grace" in (tmp_path / "worker.log").read_text())
         waiting = stack.json("request", "weather", "--tenant", "DL")["id"]
         slow.fast()
         assert worker.wait(timeout=100) == 0, (tmp_path / "worker.log").read_text()
-        job = job_of(stack, job_id)
+        job = stack.job(job_id)
         assert (job["status"], job["attempt"]) == ("completed", 1)
-        assert job_of(stack, waiting)["status"] == "queued", "it takes nothing new"
+        assert stack.job(waiting)["status"] == "queued", "it takes nothing new"
     finally:
         other.resume()
         if worker and worker.poll() is None:
             worker.kill()
             worker.wait()
-    until(lambda: job_of(stack, waiting)["status"] == "completed")
+    until(lambda: stack.job(waiting)["status"] == "completed")
 
 
 @pytest.mark.timeout(600)  # a run that was handed to a dead worker is given two minutes, and sweeps come each minute
@@ -141,7 +119,7 @@ def test_killing_everything_loses_no_job_and_the_next_stack_finishes_them_on_s3(
         stack.json("request", "flights", "--tenant", tenant, "--limit", "1000")["id"]
         for tenant in ("UA", "UA", "UA", "DL")
     ]
-    until(lambda: any(job_of(stack, job_id)["status"] == "processing" for job_id in ids))
+    until(lambda: any(stack.job(job_id)["status"] == "processing" for job_id in ids))
     victims = []
     for process in psutil.process_iter():
         try:
@@ -170,11 +148,11 @@ def test_killing_everything_loses_no_job_and_the_next_stack_finishes_them_on_s3(
     try:
         s3.create_bucket(Bucket="exports")
         stack.up(OUTHAUL_STORE_URL="s3://exports/prod", **credentials)
-        with psycopg.connect(stack.url.replace("/outhaul?", "/demo?"), autocommit=True) as connection:
+        with psycopg.connect(stack.source, autocommit=True) as connection:
             for statement in OPEN:
                 connection.execute(statement)
         for job_id in ids:
-            job = until(lambda job_id=job_id: (job := job_of(stack, job_id))["status"] in ENDED and job, seconds=240)
+            job = stack.ended(job_id, 240)
             assert (job["status"], job["rows_written"]) == ("completed", 1000), job
             key = f"prod/{job['s3_key']}".replace("manifest.json", "flights-00000.csv")
             assert s3.get_object(Bucket="exports", Key=key)["Body"].read().count(b"\n") == 1001

@@ -23,7 +23,7 @@ def done(stack):
 
 @pytest.fixture
 def source(stack):
-    with psycopg.connect(stack.url.replace("/outhaul?", "/demo?")) as connection:
+    with psycopg.connect(stack.source) as connection:
         connection.execute("SET timezone = 'UTC'")
         yield connection
 
