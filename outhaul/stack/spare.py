@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -28,6 +27,10 @@ if TYPE_CHECKING:
     Open = Callable[..., AbstractAsyncContextManager[Process]]
 
 PER_RUN = "PREFECT__"  # what Prefect tells a single run; none of it is read while importing
+# How a run stands beside its worker, which it may outlive. A session of its own: a terminal's Ctrl-C is for the worker,
+# which gives its runs some time. And the worker's own output, not the pipes that Prefect asks for: they break when the
+# worker is killed, and at the next line of the log Rich ends the program.
+APART: dict[str, Any] = {"start_new_session": True, "stdout": None, "stderr": None}
 REST_SECONDS = 2.0  # before the next is prepared: the run that has just begun has the processors first
 
 
@@ -64,8 +67,7 @@ class Spare:
         process = await self._take(command, options)
         try:
             if process is None:
-                # A session of its own: a terminal's Ctrl-C is for the worker, which gives its runs some time.
-                async with self._open(command, **{**options, "start_new_session": True}) as process:
+                async with self._open(command, **{**options, **APART}) as process:
                     yield process
             else:
                 async with process:
@@ -99,11 +101,7 @@ class Spare:
         if self._process is None or self._process.returncode is not None:
             await self._discard()
             self._process = await anyio.open_process(
-                [sys.executable, "-P", "-m", "outhaul.stack.standby", *self._preload],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=self._env,
-                start_new_session=True,
+                [sys.executable, "-P", "-m", "outhaul.stack.standby", *self._preload], env=self._env, **APART
             )
 
     async def _discard(self) -> None:

@@ -72,6 +72,17 @@ def ended_run(stack, job):
     return run["state"]["type"] in {"COMPLETED", "CRASHED", "FAILED", "CANCELLED"} and run
 
 
+def test_an_export_outlives_its_worker(stack, slow):
+    job_id = stack.json("request", "flights", "--tenant", "UA")["id"]
+    until(lambda: stack.job(job_id)["status"] == "processing")
+    stack.process_of("worker exports").kill()
+    slow.fast()
+    job = stack.ended(job_id)
+    assert (job["status"], job["attempt"], job["rows_written"]) == ("completed", 1, UNITED)
+    run = until(lambda: ended_run(stack, job))
+    assert (run["run_count"], run["state"]["type"]) == (1, "COMPLETED")
+
+
 def test_a_worker_told_to_stop_has_its_run_hand_the_job_back(stack, slow):
     job_id = stack.json("request", "flights", "--tenant", "UA")["id"]
     first = until(lambda: (job := stack.job(job_id))["status"] == "processing" and job)

@@ -78,15 +78,19 @@ async def open_process(command, **options):
         yield process
 
 
-async def carry_out(spare, env, folder, command=COMMAND, **more):
-    """Have one run: its process id, exit status and words."""
-    env = {**env, "PREFECT__FLOW_RUN_ID": "7", **more}
-    async with spare.open_process(
-        command, env=env, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    ) as process:
-        assert os.getsid(process.pid) == process.pid, "a terminal's Ctrl-C is for the worker alone"
-        words = b"".join([part async for part in process.stdout])
-        return process.pid, await process.wait(), words.decode().split()
+@pytest.fixture
+def carry_out(env, tmp_path, capfd):
+    """Has one run carried out; returns its process id, exit status and words, which go to the worker's own output."""
+
+    async def carry_out(spare, command=COMMAND, **more):
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}  # what Prefect asks for
+        mine = {**env, "PREFECT__FLOW_RUN_ID": "7", **more}
+        async with spare.open_process(command, env=mine, cwd=tmp_path, **pipes) as process:
+            assert (process.stdout, process.stderr) == (None, None), "a run outlives its worker: no pipe may break"
+            assert os.getsid(process.pid) == process.pid, "a terminal's Ctrl-C is for the worker alone"
+            return process.pid, await process.wait(), capfd.readouterr().out.split()
+
+    return carry_out
 
 
 async def standing_by(spare):
@@ -117,34 +121,34 @@ def check(env, monkeypatch):
     return run
 
 
-def test_a_run_is_the_process_on_standby(check, env, tmp_path):
+def test_a_run_is_the_process_on_standby(check, carry_out, tmp_path):
     async def test(spare):
         for _ in range(2):  # the next one is prepared
             waiting = await standing_by(spare)
-            pid, status, words = await carry_out(spare, env, tmp_path)
+            pid, status, words = await carry_out(spare)
             assert (pid, status) == (waiting.pid, 3)
             assert words == ["preloaded", "7", "None", str(tmp_path), str(tmp_path), "1", "__main__"]
 
     check(test)
 
 
-def test_another_environment_gets_a_process_of_its_own_and_is_expected_next(check, env, tmp_path):
+def test_another_environment_gets_a_process_of_its_own_and_is_expected_next(check, carry_out):
     async def test(spare):
         waiting = await standing_by(spare)
-        pid, status, words = await carry_out(spare, env, tmp_path, MINE="x")
+        pid, status, words = await carry_out(spare, MINE="x")
         assert pid != waiting.pid
         assert (status, words[:3]) == (3, ["fresh", "7", "x"])
         waiting = await standing_by(spare)
-        pid, _, words = await carry_out(spare, env, tmp_path, MINE="x")
+        pid, _, words = await carry_out(spare, MINE="x")
         assert (pid, words[:3]) == (waiting.pid, ["preloaded", "7", "x"])
 
     check(test)
 
 
-def test_another_command_gets_a_process_of_its_own(check, env, tmp_path):
+def test_another_command_gets_a_process_of_its_own(check, carry_out):
     async def test(spare):
         waiting = await standing_by(spare)
-        pid, status, words = await carry_out(spare, env, tmp_path, [sys.executable, "-c", "print('other')"])
+        pid, status, words = await carry_out(spare, [sys.executable, "-c", "print('other')"])
         assert (status, words) == (0, ["other"])
         assert spare._process is waiting
         assert pid != waiting.pid
@@ -152,12 +156,12 @@ def test_another_command_gets_a_process_of_its_own(check, env, tmp_path):
     check(test)
 
 
-def test_one_that_died_on_standby_is_replaced(check, env, tmp_path):
+def test_one_that_died_on_standby_is_replaced(check, carry_out):
     async def test(spare):
         waiting = await standing_by(spare)
         waiting.kill()
         await waiting.wait()
-        pid, status, words = await carry_out(spare, env, tmp_path)
+        pid, status, words = await carry_out(spare)
         assert pid != waiting.pid
         assert (status, words[0]) == (3, "fresh")
         assert (await standing_by(spare)).pid not in {pid, waiting.pid}
