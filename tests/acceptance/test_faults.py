@@ -1,5 +1,6 @@
 """What the stack does when things die. Order matters: the last test ends the stack and starts another in its place."""
 
+import csv
 import os
 import signal
 
@@ -122,6 +123,64 @@ def test_a_worker_lets_its_runs_finish_within_the_grace(stack, slow, tmp_path):
             worker.kill()
             worker.wait()
     until(lambda: stack.job(waiting)["status"] == "completed")
+
+
+@pytest.fixture
+def one_place(stack):
+    """The pool of exports has a single place."""
+    limit = stack.prefect("work_pools/exports")["concurrency_limit"]
+    stack.prefect("work_pools/exports", "PATCH", concurrency_limit=1)
+    yield
+    stack.prefect("work_pools/exports", "PATCH", concurrency_limit=limit)
+
+
+def processes_of(stack, flow):
+    """Those of a flow's runs under way."""
+    running = {"state": {"type": {"any_": ["RUNNING"]}}}
+    runs = stack.prefect("flow_runs/filter", flows={"name": {"any_": [flow]}}, flow_runs=running)
+    return [until(lambda run=run: stack.process_of_run(run["id"])) for run in runs]
+
+
+@pytest.mark.timeout(400)  # three times somebody waits for a sweep
+@pytest.mark.usefixtures("one_place")
+def test_case_32_what_was_killed_with_its_worker_is_mended_and_its_place_is_free(stack, slow):
+    first, second = (stack.json("request", "flights", "--tenant", tenant)["id"] for tenant in ("UA", "DL"))
+    until(lambda: stack.job(first)["status"] == "processing")
+    victims = [stack.process_of("worker exports"), *processes_of(stack, "export")]
+    assert len(victims) == 2
+    for process in victims:
+        process.kill()
+    stack.run("cancel", first[:8])
+    assert stack.ended(first)["status"] == "cancelled"
+    last = stack.json("job", first)["events"][-1]
+    assert (last["event"], last["actor"]) == ("cancel", "sweep"), "nobody else was there to heed it"
+    until(lambda: ended_run(stack, stack.job(first)))
+
+    until(lambda: stack.job(second)["status"] == "processing")
+    victims = [stack.process_of("worker exports"), *processes_of(stack, "export")]
+    with psycopg.connect(stack.url, autocommit=True) as queue:
+        queue.execute("SELECT pg_advisory_lock(hashtextextended('outhaul admission', 0))")
+        sweep = stack.prefect("deployments/name/sweep/sweep")["id"]
+        stack.prefect(f"deployments/{sweep}/create_flow_run", tags=[])
+        until(
+            lambda: queue.execute(
+                "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'advisory' AND query ~ 'outhaul admission'"
+            ).fetchone()
+        )
+        victims += [stack.process_of("worker maintenance"), *processes_of(stack, "sweep")]
+        for process in victims:
+            process.kill()
+    slow.fast()
+    job = stack.ended(second)
+    assert (job["status"], job["attempt"], job["error_code"]) == ("completed", 2, "worker_vanished")
+    folder = stack.path(job["s3_key"]).parent
+    until(lambda: [*folder.parent.iterdir()] == [folder])
+    with (folder / "flights-00000.csv").open() as file:
+        found = sorted(int(row["flight_id"]) for row in csv.DictReader(file))
+    assert found == [row[0] for row in slow.execute("SELECT flight_id FROM flights WHERE carrier = 'DL' ORDER BY 1")]
+    until(lambda: nobody_reads(slow))
+    assert until(lambda: ended_run(stack, job))["state"]["type"] == "COMPLETED"
+    assert stack.json("request", "flights", "--tenant", "AA", "--limit", "9", "--wait")["rows_written"] == 9
 
 
 @pytest.mark.timeout(600)  # a run that was handed to a dead worker is given two minutes, and sweeps come each minute
