@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from outhaul.domain.files import Produced
     from outhaul.domain.job import Job
-    from outhaul.service.worker import Lease
+    from outhaul.service.lease import Lease
     from outhaul.wiring import App
 
 PROGRESS_EVERY_S = 2.0

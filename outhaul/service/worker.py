@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from outhaul.domain.job import Status
 from outhaul.domain.request import parse_request
 from outhaul.domain.retry import Verdict, classify
-from outhaul.errors import Cancelled, ExportError, LeaseLost, OuthaulError, SourceError, StoreError, Unavailable
+from outhaul.errors import ExportError, LeaseLost, OuthaulError, SourceError, StoreError, Unavailable
+from outhaul.service.lease import Lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
-    from types import TracebackType
     from uuid import UUID
 
     from outhaul.data.catalog import Catalog
@@ -30,75 +29,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-LOOK_S = 2.0  # how often a worker looks whether it is to stop: a person waits for that, and a look costs little
 DATABASE_PAUSE_S = 1.0  # before a database that does not answer is asked again
-
-
-class Lease:
-    """Keeps a claimed job for this worker while the block runs, by a heartbeat in a thread of its own.
-
-    ``check`` raises as soon as the job is no longer this worker's to finish; ``interrupt`` is called then, too, from
-    the heartbeat's thread, so that a query or upload that says nothing for long is cut short.
-    """
-
-    def __init__(self, jobs: JobStore, job: Job, *, length: timedelta, beat: timedelta) -> None:
-        self.job = job
-        self.rows_done = 0
-        self.rows_total_estimate: int | None = None
-        self.interrupt: Callable[[], None] = lambda: None
-        self._jobs = jobs
-        self._length = length
-        self._beat = beat
-        self._ended = threading.Event()
-        self._reason: ExportError | None = None
-        self._thread = threading.Thread(target=self._run, name=f"lease {job.short_id}", daemon=True)
-
-    def check(self) -> None:
-        """Raise LeaseLost or Cancelled when the work must stop."""
-        if self._reason is not None:
-            raise self._reason
-
-    def renew(self) -> None:
-        """Renew now. A database that does not answer is not yet a lost lease: the next beat tries again."""
-        self._heed(
-            lambda: self._jobs.renew(
-                self.job, lease=self._length, rows_done=self.rows_done, rows_total_estimate=self.rows_total_estimate
-            )
-        )
-
-    def _heed(self, ask: Callable[[], bool | None]) -> None:
-        try:
-            cancel = ask()
-        except Unavailable:
-            return
-        if cancel is None:
-            self._stop(LeaseLost("another attempt has taken this job over"))
-        elif cancel:
-            self._stop(Cancelled("the export was cancelled"))
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        beat = self._beat.total_seconds()
-        renewed = time.monotonic()
-        while not self._ended.wait(min(beat, LOOK_S)):
-            if time.monotonic() - renewed >= beat:
-                renewed = time.monotonic()
-                self.renew()
-            else:
-                self._heed(lambda: self._jobs.look(self.job))
-
-    def _stop(self, reason: ExportError) -> None:
-        self._reason = reason
-        self.interrupt()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +74,8 @@ class Worker:
         """Stream the job's rows into files, whole or not at all.
 
         Raises:
-            ExportError: of the kind that says what stopped it; nothing has been published then.
+            ExportError: of the kind that says what stopped it; nothing has been published then, or will be removed when
+                a silent store lets go of it.
         """
         # These load Polars and Pandera, which takes as long as all that comes before: a job is claimed first.
         from outhaul.data.export import Export
@@ -173,7 +105,9 @@ class Worker:
                 lease.renew()
             on_progress(rows, expected)
 
-        return export.run(progress=progress, stop=lease.check)
+        return lease.carry_out(
+            lambda: export.run(progress=progress, stop=lease.check), late=lambda: self._remove(prefix)
+        )
 
     def settle(self, job: Job, produced: Produced, *, actor: str) -> Job:
         """Record the success, and remove what earlier attempts had published and could not record.

@@ -7,11 +7,14 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
 
 import psycopg
 import pytest
+from fault_proxy import FaultProxy
+from s3_server import BUCKET
 from sqlalchemy import create_engine, text
 
 from outhaul.data.catalog import Catalog, Dataset, Select
@@ -24,6 +27,7 @@ from outhaul.store.insights import Insights
 from outhaul.store.jobs import JobStore
 from outhaul.store.local import LocalStore
 from outhaul.store.pauses import PauseStore
+from outhaul.store.s3 import S3Store
 
 SLOW = Dataset("slow", Select("SELECT i, pg_sleep(0.02)::text AS s FROM generate_series(1, 100) i"), None, shared=True)
 STUCK = Dataset("stuck", Select("SELECT pg_sleep(1000)::text AS s"), None, shared=True)
@@ -231,3 +235,40 @@ def test_case_58_a_cancelled_job_ends_its_query(worker, jobs, ask, source_url, d
         await_none(sessions)
     assert list(worker.files().list()) == []
     assert not [path for path in worker.files().root.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(("dataset", "when"), [("endless", "answering"), ("slow", "fault")], ids=["part", "whole file"])
+def test_a_cancelled_job_does_not_wait_for_a_silent_store(worker, jobs, ask, moto, dataset, when):
+    """And when the store speaks again, the upload ends and takes back what it has done, even a file that came late."""
+    prefix = f"silent-{uuid4().hex[:8]}"
+    silent, again = threading.Event(), threading.Event()
+
+    def fall_silent(request):
+        if request.method == "PUT":
+            silent.set()
+            again.wait(60)
+
+    with FaultProxy(moto.port) as proxy, ThreadPoolExecutor(1) as threads:
+        setattr(proxy, when, fall_silent)
+        store = S3Store(moto.client(port=proxy.port), BUCKET, prefix)
+        job_id = ask(dataset=dataset)
+        worker.dispatcher.dispatch(actor="test")
+        running = threads.submit(carry_out, replace(worker, files=lambda: store), job_id)
+        try:
+            assert silent.wait(60)
+            assert jobs.request_cancel(job_id)
+            assert running.result(timeout=30) is Status.CANCELLED
+            assert at_work(), "the upload still waits"
+        finally:
+            again.set()
+        for _ in range(500):
+            if not at_work():
+                break
+            time.sleep(0.02)
+        assert at_work() == []
+    assert "Contents" not in moto.client().list_objects_v2(Bucket=BUCKET, Prefix=prefix)
+    assert moto.client().list_multipart_uploads(Bucket=BUCKET, Prefix=prefix).get("Uploads", []) == []
+
+
+def at_work():
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("outhaul")]

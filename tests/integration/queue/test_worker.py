@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from dataclasses import replace
@@ -265,6 +266,29 @@ def test_a_cancel_need_not_wait_for_a_beat(worker, jobs, take, source_url):
     thread.join(timeout=20)
     assert caught == [Status.CANCELLED]
     await_sessions(source_url, 0)
+
+
+def test_a_worker_told_to_stop_ends_its_query(worker, take, source_url):
+    """The signal reaches the main thread, as always, while another one is in mid query."""
+    job = take("sleep")
+
+    def stop(*_):
+        raise Interrupted("the worker was told to stop")
+
+    def tell():
+        await_sessions(source_url, 1)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
+
+    before, thread = signal.signal(signal.SIGTERM, stop), threading.Thread(target=tell)
+    thread.start()
+    try:
+        with pytest.raises(Interrupted):
+            produce(worker, job)
+    finally:
+        thread.join()
+        signal.signal(signal.SIGTERM, before)
+    await_sessions(source_url, 0)
+    assert stored(worker) == []
 
 
 def test_the_next_attempt_and_the_sweep_end_what_earlier_ones_left(worker, jobs, take, engine, source_url):
