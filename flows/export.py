@@ -40,7 +40,11 @@ def start_again(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> N
 def cancelled(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:  # noqa: ARG001
     """After a cancel in Prefect's own interface: the job ends, too."""
     with outhaul() as app:
-        app.worker.after_cancel(UUID(str(flow_run.parameters["job_id"])), actor=f"prefect {flow_run.id}")
+        app.worker.after_cancel(
+            UUID(str(flow_run.parameters["job_id"])),
+            int(flow_run.parameters.get("generation", 1)),
+            actor=f"prefect {flow_run.id}",
+        )
 
 
 @flow(

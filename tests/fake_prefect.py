@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
+from itertools import count
+from uuid import UUID
 
 from outhaul.errors import PrefectUnavailable
 from outhaul.orchestrator import RunState
@@ -13,6 +14,7 @@ class FakePrefect:
 
     def __init__(self):
         self.runs, self.states, self.starts, self.down = {}, {}, {}, False
+        self._ids = count(1)
 
     def _answer(self):
         if self.down:
@@ -20,7 +22,7 @@ class FakePrefect:
 
     def create(self, job):
         self._answer()
-        run_id = self.runs.setdefault((job.id, job.generation), uuid4())
+        run_id = self.runs.setdefault((job.id, job.generation), UUID(int=next(self._ids)))
         self.states.setdefault(run_id, RunState.WAITING)
         return run_id
 

@@ -84,7 +84,7 @@ class Dispatcher:
         if job.status is not Status.PROCESSING:
             return False
         if job.cancel_requested_at is not None:
-            settled = self.jobs.cancel(job, actor=SWEEP)
+            settled = self.jobs.cancel(job, actor=SWEEP, held=True)
         elif job.silent_deaths + 1 >= MAX_SILENT_DEATHS:
             settled = self.jobs.bury(job, TWICE_DEAD, actor=SWEEP, silent=True)
         else:

@@ -152,7 +152,7 @@ class Worker:
 
         # Asked to stop, be it in this very moment: whatever else happened, that is what the asker wants.
         if unwanted() or (not self._record(job, error, actor) and unwanted()):
-            self.jobs.cancel(job, actor=actor)
+            self.jobs.cancel(job, actor=actor, held=True)
         return self.jobs.get(job.id)
 
     def _recorded(self, job: Job, manifest_key: str) -> bool:
@@ -178,7 +178,7 @@ class Worker:
         """Settle the job by the error's kind; False if the database's guard says no."""
         match classify(error):
             case Verdict.CANCELLED:
-                return self.jobs.cancel(job, actor=actor)
+                return self.jobs.cancel(job, actor=actor, held=True)
             case Verdict.FENCED:
                 return True
             case Verdict.INTERRUPTED:
@@ -203,9 +203,11 @@ class Worker:
         else:
             self.dispatcher.follow_up(job)
 
-    def after_cancel(self, job_id: UUID, *, actor: str) -> None:
-        """Once a run was cancelled in Prefect: its process is gone, so the job ends at once."""
-        self.jobs.cancel(self.jobs.get(job_id), actor=actor)
+    def after_cancel(self, job_id: UUID, generation: int, *, actor: str) -> None:
+        """Once a run was cancelled in Prefect: its process is gone, so the job ends at once, unless started anew."""
+        job = self.jobs.get(job_id)
+        if job.generation == generation:
+            self.jobs.cancel(job, actor=actor)
 
 
 def request_of(job: Job) -> ExportRequest:

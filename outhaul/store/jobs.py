@@ -175,7 +175,7 @@ class JobStore:
         return self._settle(Event.BURY, job, error, actor, silent=silent)
 
     def give_back(self, job: Job, *, new_run: bool = True, actor: str, reason: str) -> bool:
-        """Put a job back in line, free of charge, as long as it is still ``job``'s generation and attempt.
+        """Put a job back in line, free of charge, as long as it still stands where ``job`` does.
 
         ``new_run`` when its Prefect run is spent, so that the next is another. A failed job goes only once it is due.
         """
@@ -186,13 +186,20 @@ class JobStore:
             id=job.id,
             generation=job.generation,
             attempt=job.attempt,
+            seen=str(job.status),
             new_run=int(new_run),
         )
         return moved is not None
 
-    def cancel(self, job: Job, *, actor: str) -> bool:
-        """Stop the job; one that is processing only if it is still ``job.attempt``."""
-        return self._move_one(Event.CANCEL, actor, id=job.id, attempt=job.attempt) is not None
+    def cancel(self, job: Job, *, actor: str, held: bool = False) -> bool:
+        """Stop the job if it is still ``job.generation``, and one that is processing only in ``job.attempt``.
+
+        ``held`` when that attempt is what stops it: then only as long as it has the job.
+        """
+        moved = self._move_one(
+            Event.CANCEL, actor, id=job.id, generation=job.generation, attempt=job.attempt, held=held
+        )
+        return moved is not None
 
     def request_cancel(self, job_id: UUID, *, actor: str) -> bool:
         """Ask the worker that holds the job to stop; the cancel itself then stands under the worker's name."""

@@ -9,6 +9,7 @@ WHERE
     j.id = before.id
     AND before.status = ANY(:sources)
     AND j.generation = :generation
+    AND before.status = :seen
     AND (before.status <> 'processing' OR (j.attempt = :attempt AND j.cancel_requested_at IS NULL))
     AND (before.status <> 'failed' OR j.run_after <= now())
 RETURNING j.id, j.attempt, before.status AS was, j.status

@@ -256,7 +256,7 @@ def test_a_cancelled_job_does_not_wait_for_a_silent_store(worker, jobs, ask, mot
         running = threads.submit(carry_out, replace(worker, files=lambda: store), job_id)
         try:
             assert silent.wait(60)
-            assert jobs.request_cancel(job_id)
+            assert jobs.request_cancel(job_id, actor="ann")
             assert running.result(timeout=30) is Status.CANCELLED
             assert at_work(), "the upload still waits"
         finally:

@@ -96,7 +96,11 @@ class Queue(RuleBasedStateMachine):
             lease=LEASE, heartbeat=BEAT, statement_timeout=timedelta(hours=1),
         )  # fmt: skip
         tenants = TenantStore(self.engine)
-        self.tenants = {name: tenants.add(name, "free", CAP).id for name in TENANTS}
+        for name in TENANTS:
+            tenants.add(name, "free", CAP)
+        with self.engine.begin() as connection:  # the same in each run: among equals the id decides who is first
+            connection.execute(text("UPDATE tenants SET id = CAST(lpad(to_hex(ascii(name)), 32, '0') AS uuid)"))
+        self.tenants = {tenant.name: tenant.id for tenant in tenants.all()}
         self.seen = {}  # what each job was, for what may never change back
 
     # What people do.

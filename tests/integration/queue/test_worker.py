@@ -16,7 +16,7 @@ from sqlalchemy import text
 
 from outhaul.data.catalog import Catalog, Dataset, Select
 from outhaul.domain.job import Status
-from outhaul.errors import Cancelled, Interrupted, LeaseLost, SourceError, Unavailable
+from outhaul.errors import Cancelled, Interrupted, LeaseLost, SourceError, SourceUnreachable, Unavailable
 from outhaul.orchestrator import RunState
 from outhaul.service.dispatcher import Dispatcher
 from outhaul.service.sources import Sources
@@ -346,3 +346,36 @@ def test_case_32_a_run_of_the_same_name_takes_nothing_from_another(worker, jobs,
     assert worker.claim(job.id, 1, owner="w", flow_run_id=uuid4()) is None
     assert worker.claim(job.id, 1, owner="w", flow_run_id=job.prefect_flow_run_id) is None
     assert jobs.get(job.id).attempt == 1
+
+
+def test_a_worker_that_comes_late_moves_nothing(worker, jobs, take, engine):
+    """Its lease ran out, and what it says comes after a retry fell due or a person started the job anew."""
+    job = take()
+    worker.dispatcher.lapse(job)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE export_jobs SET run_after = now() - interval '1 s'"))
+    for error in (
+        Interrupted("told to stop"),
+        SourceUnreachable("gone"),
+        Cancelled("asked to stop"),
+        LeaseLost("late"),
+    ):
+        assert worker.fail(job, error, actor="w") is Status.FAILED
+    standing = jobs.get(job.id)
+    assert (standing.status, standing.generation, standing.prefect_flow_run_id) == (
+        Status.FAILED,
+        1,
+        job.prefect_flow_run_id,
+    )
+
+
+def test_a_cancel_that_ends_late_does_not_stop_the_next_generation(worker, jobs, take):
+    job = take()
+    assert jobs.request_cancel(job.id, actor="ann")
+    worker.dispatcher.lapse(jobs.get(job.id))
+    assert jobs.requeue(job.id, actor="ann")
+    assert worker.fail(job, Cancelled("asked to stop"), actor="w") is Status.ENQUEUED
+    worker.after_cancel(job.id, job.generation, actor="prefect")
+    assert jobs.get(job.id).status is Status.ENQUEUED, "Prefect's word on the run before comes seconds later"
+    worker.after_cancel(job.id, 2, actor="prefect")
+    assert jobs.get(job.id).status is Status.CANCELLED
