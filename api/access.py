@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cachetools import TTLCache
 from fastapi import Depends, Header, Request, Security
+from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
@@ -20,7 +21,7 @@ from outhaul.errors import InvalidRequest
 from outhaul.wiring import App
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from uuid import UUID
 
 KNOWN_FOR_S = 5.0  # one look-up serves a client that polls; a revoked key works for as long
@@ -29,7 +30,7 @@ TENANT_HEADER = "Outhaul-Tenant"
 
 
 class Gate:
-    """What one process of the API knows about the keys that come by."""
+    """What one process of the API knows about the keys that come by. Belongs to the event loop: threads keep off."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -37,11 +38,13 @@ class Gate:
         self._limit = RateLimitItemPerMinute(app.settings.requests_per_minute)
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
 
-    def key(self, text: str) -> ApiKey | None:
+    async def key(self, text: str) -> ApiKey | None:
         """The key that ``text`` is, if it is in force."""
-        key = self._known.get(text) or self._app.access.check(text)
-        if key is not None:
-            self._known[text] = key
+        key = self._known.get(text)
+        if key is None:
+            key = await run_in_threadpool(self._app.access.check, text)
+            if key is not None:
+                self._known[text] = key
         return key
 
     def count(self, key: ApiKey) -> float | None:
@@ -78,7 +81,8 @@ class Caller:
         return self.name
 
 
-def app_of(request: Request) -> App:
+# What needs no database stays on the event loop: a hop to a thread costs more than the work.
+async def app_of(request: Request) -> App:
     """Outhaul, as it was set up when the server started."""
     app: App = request.app.state.outhaul
     return app
@@ -88,10 +92,10 @@ Outhaul = Annotated[App, Depends(app_of)]
 bearer = HTTPBearer(auto_error=False, description="A key made with `outhaul keys add`.")
 
 
-def caller(scope: Scope) -> Callable[..., Caller]:
+def caller(scope: Scope) -> Callable[..., Awaitable[Caller]]:
     """A dependency that lets through keys with this scope, and says who they are."""
 
-    def check(
+    async def check(
         request: Request,
         app: Outhaul,
         given: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)],
@@ -100,7 +104,7 @@ def caller(scope: Scope) -> Callable[..., Caller]:
         ] = None,
     ) -> Caller:
         gate: Gate = request.app.state.gate
-        key = gate.key(given.credentials) if given else None
+        key = await gate.key(given.credentials) if given else None
         if key is None:
             words = "this key is not valid: it is unknown, revoked or has expired" if given else "a key is needed"
             headers = {"WWW-Authenticate": "Bearer"}
@@ -112,7 +116,7 @@ def caller(scope: Scope) -> Callable[..., Caller]:
             return Caller(key, key.tenant, key.tenant_id)
         if key.tenant is not None:
             raise ApiError(HTTPStatus.NOT_FOUND, "not_found", f"{TENANT_HEADER}: there is no such tenant")
-        owner = app.tenants.get(tenant)
+        owner = await run_in_threadpool(app.tenants.get, tenant)
         return Caller(key, owner.name, owner.id)
 
     return check

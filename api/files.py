@@ -6,11 +6,11 @@ from http import HTTPStatus
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Query, Request, Response, Security
+from fastapi import APIRouter, Depends, Path, Query, Request, Response, Security
 from fastapi.responses import FileResponse, RedirectResponse
 from fastapi.security import HTTPAuthorizationCredentials
 
-from api.access import Outhaul, Reader, bearer, caller
+from api.access import Caller, Outhaul, Reader, bearer, caller
 from api.models import Files, file_model
 from api.problems import documented
 from outhaul.domain.access import Scope
@@ -27,6 +27,19 @@ def list_files(app: Outhaul, asker: Reader, job_id: UUID) -> Files:
     return Files(files=files, links_end_at=app.links.end(job))
 
 
+Token = Annotated[str | None, Query(description="Part of the links that the API gives; without it a key is needed.")]
+
+
+async def asker_of_file(
+    request: Request,
+    app: Outhaul,
+    given: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)],
+    token: Token = None,
+) -> Caller | None:
+    """Who asks with a key; None for who comes by a link."""
+    return await caller(Scope.READ)(request, app, given) if token is None else None
+
+
 @router.get(
     "/exports/{job_id}/files/{part}",
     response_class=Response,
@@ -40,22 +53,16 @@ def list_files(app: Outhaul, asker: Reader, job_id: UUID) -> Files:
     },
 )
 def download_file(
-    request: Request,
     app: Outhaul,
-    given: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)],
+    asker: Annotated[Caller | None, Depends(asker_of_file)],
     job_id: UUID,
     part: Annotated[int, Path(ge=0, le=MAX_PART, description="Place in the set of files, from 0.")],
-    token: Annotated[
-        str | None, Query(description="Part of the links that the API gives; without it a key is needed.")
-    ] = None,
+    token: Token = None,
 ) -> Response:
     """Download one file. The link is stable: it is signed anew, or streamed with `Range`, whenever it is opened."""
-    if token is None:
-        tenant_id = caller(Scope.READ)(request, app, given).tenant_id
-    else:
+    if token is not None:
         app.links.check(job_id, part, token)
-        tenant_id = None
-    download = app.downloads.open(app.exports.get(job_id, tenant_id), part)
+    download = app.downloads.open(app.exports.get(job_id, asker and asker.tenant_id), part)
     if download.path is None:
         assert download.url is not None
         return RedirectResponse(download.url, HTTPStatus.FOUND, headers={"Cache-Control": "private, no-store"})

@@ -1,5 +1,6 @@
 """Asking for exports over HTTP, and looking at them."""
 
+import time
 from uuid import uuid4
 
 import httpx
@@ -170,6 +171,20 @@ def test_a_missing_wrong_revoked_or_ended_key_is_told_apart_from_a_weak_one(clie
     key = oh.access.all()[-1]
     oh.access.revoke(str(key.id)[:8])
     assert late.get("/v1/exports").status_code == 401
+
+
+@pytest.fixture
+def short_memory(monkeypatch):
+    monkeypatch.setattr("api.access.KNOWN_FOR_S", 0.2)
+
+
+def test_a_revoked_key_ends_also_for_a_client_that_never_stops_asking(short_memory, client, oh):
+    ua = client()
+    assert ua.get("/v1/exports").status_code == 200
+    oh.access.revoke(str(oh.access.all()[-1].id))
+    end = time.monotonic() + 10
+    while ua.get("/v1/exports").status_code == 200:
+        assert time.monotonic() < end, "each request made the key good for another while"
 
 
 @pytest.mark.parametrize("path", ["/v1/exports/{id}", "/v1/exports/{id}/events", "/v1/exports/{id}/files"])
