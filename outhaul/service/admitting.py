@@ -12,6 +12,7 @@ from outhaul.errors import OuthaulError, PrefectUnavailable
 if TYPE_CHECKING:
     from outhaul.service.dispatcher import Dispatcher
 
+REST_S = 0.2  # between rounds, each of which holds the lock of admission for some milliseconds
 logger = logging.getLogger(__name__)
 
 
@@ -30,7 +31,8 @@ class AtOnce:
 class InBackground:
     """Admits in a thread of its own: a server's asker need not wait until Prefect has made a run.
 
-    Calls that come while it is at work are answered by one more round. Use it as a context manager.
+    Calls that come while it is at work are answered by one more round, after a short rest: many askers make no more
+    rounds than a few. Use it as a context manager.
     """
 
     def __init__(self, dispatcher: Dispatcher) -> None:
@@ -61,3 +63,4 @@ class InBackground:
                 self._dispatcher.dispatch(actor=self._actor)
             except OuthaulError as error:
                 logger.warning("not_admitted: %s; the sweep will", error.message)
+            self._ended.wait(REST_S)
