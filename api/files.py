@@ -62,7 +62,7 @@ def download_file(
     """Download one file. The link is stable: it is signed anew, or streamed with `Range`, whenever it is opened."""
     if token is not None:
         app.links.check(job_id, part, token)
-    download = app.downloads.open(app.exports.get(job_id, asker and asker.tenant_id), part)
+    download = app.downloads.open(app.exports.get(job_id, asker.tenant_id if asker else None), part)
     if download.path is None:
         assert download.url is not None
         return RedirectResponse(download.url, HTTPStatus.FOUND, headers={"Cache-Control": "private, no-store"})
