@@ -58,9 +58,11 @@ def components(*, port: int, api_port: int, embedded_prefect: bool) -> list[list
         )
         for pool in WORKERS
     ]
+    # Clients that hang up before the server does never find a connection closed that they were about to use.
+    options = ("--host", HOST, "--port", str(api_port), "--no-access-log", "--timeout-keep-alive", "75")
     api = Component(
         API,
-        (sys.executable, "-m", "uvicorn", "api.app:app", "--host", HOST, "--port", str(api_port), "--no-access-log"),
+        (sys.executable, "-m", "uvicorn", "api.app:app", *options),
         address=f"http://{HOST}:{api_port}",
         health=f"http://{HOST}:{api_port}/readyz",
     )
