@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from outhaul.store.pauses import PauseStore
     from outhaul.store.tenants import TenantStore
 
+LINE_FRESH_FOR = timedelta(seconds=1)  # for a server, which many ask why their jobs wait
+
 
 class App:
     """Outhaul as configured. Use ``outhaul()`` to get one; it is closed at the end of that block."""
@@ -179,7 +181,8 @@ class App:
         """What is asked about jobs."""
         from outhaul.store.insights import Insights
 
-        return Insights(self.engine, **self._bounds)
+        fresh_for = LINE_FRESH_FOR if self._serves else timedelta()
+        return Insights(self.engine, **self._bounds, line_fresh_for=fresh_for)
 
     @cached_property
     def datasets(self) -> Datasets:

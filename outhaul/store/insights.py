@@ -11,7 +11,7 @@ from outhaul.domain.waiting import Facts, explain
 from outhaul.errors import NotFound
 from outhaul.store.database import autocommit, query
 from outhaul.store.jobs import read_job
-from outhaul.store.pauses import read_pauses
+from outhaul.store.line import LineStore
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -31,10 +31,14 @@ class Insights:
         engine: the control pool.
         max_active: how many jobs may be under way in all, as given to the JobStore.
         max_per_source: how many of them may read the same source.
+        line_fresh_for: how old what is told of the line may be.
     """
 
-    def __init__(self, engine: Engine, *, max_active: int, max_per_source: int) -> None:
+    def __init__(
+        self, engine: Engine, *, max_active: int, max_per_source: int, line_fresh_for: timedelta = timedelta()
+    ) -> None:
         self.engine = engine
+        self._line = LineStore(engine, line_fresh_for)
         self._max_active = max_active
         self._max_per_source = max_per_source
 
@@ -126,17 +130,22 @@ class Insights:
     def wait(self, job: Job) -> Wait | None:
         """Why the job is not running yet; None for one that is, or has ended."""
         with autocommit(self.engine) as connection:
-            row = connection.execute(query("job_wait"), {"id": job.id}).mappings().one_or_none()
-            pauses = connection.execute(query("job_pauses"), {"id": job.id}).mappings().all()
+            row = connection.execute(query("job_place"), {"id": job.id}).one_or_none()
         if row is None:
             return None
-        seconds = row["usual_seconds"]
+        line = self._line.look()
         return explain(
             job,
             Facts(
-                **{name: value for name, value in row.items() if name != "usual_seconds"},
-                usual=None if seconds is None else timedelta(seconds=float(seconds)),
-                pauses=read_pauses(pauses),
+                is_due=row.is_due,
+                export_enabled=row.export_enabled,
+                max_concurrent_jobs=row.max_concurrent_jobs,
+                of_tenant=line.of_tenant[job.tenant_id],
+                of_source=line.of_source[job.source],
+                all_jobs=line.of_tenant.total(),
+                ahead=line.ahead(job, row.own_ahead),
+                usual=line.usual,
+                pauses=line.pauses_of(job),
                 max_active=self._max_active,
                 max_per_source=self._max_per_source,
             ),

@@ -21,6 +21,17 @@ def why(jobs, insights):
     return lambda job_id: insights.wait(jobs.get(job_id))
 
 
+def test_one_look_at_the_line_serves_a_server_for_a_while(engine, jobs, ask):
+    often, seldom = (
+        Insights(engine, max_active=6, max_per_source=6, line_fresh_for=timedelta(hours=hours)) for hours in (0, 1)
+    )
+    mine = jobs.get(ask("DL"))
+    assert [asked.wait(mine).position for asked in (often, seldom)] == [1, 1]
+    for _ in range(2):
+        ask("UA")
+    assert [asked.wait(mine).position for asked in (often, seldom)] == [2, 1]
+
+
 def test_behind_its_own_tenant(jobs, ask, why):
     ids = [ask("UA") for _ in range(5)]
     ask("DL")
