@@ -22,17 +22,23 @@ if TYPE_CHECKING:
 # A value for each parameter of each statement. Those that may be NULL are tried both ways.
 NIL = "00000000-0000-0000-0000-000000000000"
 VALUES: dict[str, tuple[Any, ...]] = {
-    "action": ("bench",), "actor": ("bench",), "attempt": (1,), "automatic": (False,), "automatic_only": (False,),
+    "action": ("bench",), "actor": ("bench",), "after_at": (None, "2026-01-01T00:00:00Z"), "after_id": (NIL,),
+    "answer": (200,), "attempt": (1,), "automatic": (False,), "automatic_only": (False,), "bound": (10_000,),
     "byte_count": (1,), "bytes": (1,), "code": ("x",), "count": (50,), "dataset": ("orders",), "delay_s": (30.0,),
-    "detail": ("{}",), "detail_text": ("x",), "digits": ("0123abcd",), "event": ("claim",), "export_enabled":
-    (True,), "files": ("[]",), "flow_run_id": (NIL,), "format": ("csv",), "from_status": ("queued",), "generation":
-    (1,), "grace_s": (120.0,), "hold": (True,), "idempotency_key": ("x",), "ids": ([NIL],), "lasting_s": (60.0,),
-    "lease_s": (300.0,), "manifest_key": ("x",), "max_active": (100,), "max_concurrent_jobs": (2,),
-    "max_per_source": (100,), "message": ("x",), "name": ("tenant-1",), "new_run": (1,), "options": ("{}",),
-    "owner": ("x",), "part": (0,), "plan": ("pro",), "priority": ("normal",), "query": ("{}",), "reason": ("x",),
-    "recipients": ("",), "requested_by": ("bench",), "row_count": (1,), "rows": (1,), "rows_done": (1,),
-    "rows_total_estimate": (1,), "s3_key": ("x",), "scope": ("queue",), "sha256": ("0" * 64,), "silent": (0,),
-    "source": ("default",), "status": (None, "completed", "dead"), "to_status": ("processing",),
+    "description": ("x",), "detail": ("{}",), "detail_text": ("x",), "digits": ("0123abcd",), "enabled": (True,),
+    "endpoint_id": (None, NIL), "event": ("claim",), "events": (["export.completed"],), "export_enabled": (True,),
+    "files": ("[]",), "flow_run_id": (NIL,), "format": ("csv",), "from_status": ("queued",), "generation": (1,),
+    "grace_s": (120.0,), "hash": (b"x",), "hold": (True,), "hold_s": (300.0,), "idempotency_key": ("x",),
+    "ids": ([NIL],), "lasting_s": (60.0,), "lease_s": (300.0,), "manifest_key": ("x",), "max_active": (100,),
+    "max_concurrent_jobs": (2,), "max_per_source": (100,), "message": ("x",), "name": ("tenant-1",), "new_run": (1,),
+    "note": ("x",), "notice": ("export.completed",), "options": ("{}",), "outcome": ("retry",),
+    "overlap_s": (86_400.0,), "owner": ("x",), "part": (0,), "per_addressee": (4,), "plan": ("pro",),
+    "priority": ("normal",), "query": ("{}",), "reason": ("x",), "recipients": ("",), "requested_by": ("bench",),
+    "row_count": (1,), "rows": (1,), "rows_done": (1,), "rows_total_estimate": (1,), "s3_key": ("x",),
+    "scope": ("queue",), "scopes": (["read"],), "secret": ("x",), "sha256": ("0" * 64,), "silent": (0,),
+    "since": (None, "2026-01-01T00:00:00Z"), "source": ("default",), "status": (None, "completed", "dead"),
+    "to_status": ("processing",), "tries": (1,), "until": (None, "2026-01-01T00:00:00Z"),
+    "url": ("https://hooks.example.com/x",),
 }  # fmt: skip
 
 
