@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from outhaul.domain.catalogue import look_up
 from outhaul.domain.job import DEFAULT_SOURCE, Job, Status
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ COLOURS = {
     Status.CANCELLED: "bright_black",
     Status.DEAD: "red",
 }
+FAILURES = frozenset({Status.FAILED, Status.DEAD})
 TERMINAL = frozenset({Status.COMPLETED, Status.CANCELLED, Status.DEAD})
 
 
@@ -83,7 +85,7 @@ def jobs_table(jobs: Sequence[Job]) -> None:
                 f"{job.byte_count:,}" if job.byte_count is not None else "",
                 job.attempt,
                 f"{job.created_at:%Y-%m-%d %H:%M:%S}",
-                job.error_message if job.status in {Status.FAILED, Status.DEAD} else "",
+                job.error_message if job.status in FAILURES else "",
             )
             for job in jobs
         ],
@@ -95,6 +97,7 @@ def job_page(
     job: Job, files: Sequence[StoredFile], events: Sequence[JobEvent], store_url: str, wait: Wait | None = None
 ) -> None:
     """Everything about one job."""
+    known = look_up(job.error_code) if job.error_code and job.status in FAILURES else None
     facts = [
         ("job", job.id),
         ("status", status_text(job.status)),
@@ -113,6 +116,8 @@ def job_page(
         ("next retry", f"{job.run_after:%Y-%m-%d %H:%M:%S} UTC" if job.run_after else None),
         ("legal hold", "yes" if job.legal_hold else None),
         ("error", job.error_message and f"{job.error_code}: {job.error_message}"),
+        ("meaning", known and known.meaning),
+        ("what helps", known and known.mend),
         ("detail", job.error_detail or None),
         ("manifest", job.s3_key and f"{store_url.rstrip('/')}/{job.s3_key}"),
     ]
