@@ -19,7 +19,7 @@ from prefect.states import Completed
 from outhaul.domain.job import Status
 from outhaul.errors import Interrupted, OuthaulError, Unavailable
 from outhaul.wiring import outhaul
-from tasks.export import claim, notify, owner, produce, settle
+from tasks.export import claim, explain, notify, owner, produce, run_id, settle
 
 
 class NotYet(OuthaulError):
@@ -31,10 +31,11 @@ class NotYet(OuthaulError):
 # Prefect calls hooks by keyword, so their parameters keep these names.
 def start_again(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:  # noqa: ARG001
     """After a failure or crash: let the job's row say whether and when this run starts again."""
+    job_id, run = UUID(str(flow_run.parameters["job_id"])), UUID(str(flow_run.id))
     with outhaul() as app:
-        app.worker.after_run(
-            UUID(str(flow_run.parameters["job_id"])), UUID(str(flow_run.id)), crashed=state.is_crashed()
-        )
+        app.worker.after_run(job_id, run, crashed=state.is_crashed())
+        if state.is_crashed():
+            explain(app, job_id, run)
 
 
 def cancelled(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:  # noqa: ARG001
@@ -72,6 +73,7 @@ def export(job_id: UUID, generation: int = 1) -> State[Any]:
                 cause = Interrupted("the worker was told to stop") if told else error
                 status = app.worker.fail(job, cause, actor=owner())
                 get_run_logger().error("job_%s job=%s attempt=%s: %s", status, job.id, job.attempt, cause)
+                explain(app, job.id, run_id())
                 raise
             finally:
                 with suppress(Unavailable):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DEPLOYMENT = "export/export"
 PERIODIC = ("sweep", "deliver", "clean")
-FLOWS = ("export", *PERIODIC)
+FLOWS = ("export", "request-export", *PERIODIC)
 
 
 class RunState(Enum):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -11,8 +12,15 @@ import httpx
 from prefect import get_run_logger, task
 from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
 from prefect.cache_policies import NO_CACHE
-from prefect.exceptions import PrefectException
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import ArtifactCreate
+from prefect.exceptions import MissingContextError, PrefectException
 from prefect.runtime import flow_run
+from prefect.utilities.urls import url_for
+
+from outhaul.domain.job import Status
+from outhaul.errors import Unavailable
+from tasks.pages import failure_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,11 +38,16 @@ def owner() -> str:
     return f"{flow_run.id}/{flow_run.run_count}"
 
 
+def run_id() -> UUID:
+    """This run's id."""
+    return UUID(flow_run.id)
+
+
 @task(cache_policy=NO_CACHE, persist_result=False, task_run_name="claim")
 def claim(app: App, job_id: UUID, generation: int) -> Job | None:
     """Take the job's lease, or None when the job is not to be taken."""
     logger = get_run_logger()
-    job = app.worker.claim(job_id, generation, owner=owner(), flow_run_id=UUID(flow_run.id))
+    job = app.worker.claim(job_id, generation, owner=owner(), flow_run_id=run_id())
     if job is None:
         logger.warning("job_not_claimed job=%s generation=%s", job_id, generation)
     else:
@@ -82,6 +95,25 @@ def notify(app: App, job: Job) -> None:
         get_run_logger().info("job_told job=%s %s", job.id, dict(sent))
 
 
+def explain(app: App, job_id: UUID, run: UUID) -> None:
+    """Leave on the run's page why the job's attempt failed, if it did, and what comes next.
+
+    Called also where there is no run: a worker does so for one whose process was killed.
+    """
+    with ornament(), suppress(Unavailable), get_client(sync_client=True) as client:
+        job = app.jobs.get(job_id)
+        if job.status in {Status.FAILED, Status.DEAD}:
+            client.create_artifact(
+                ArtifactCreate(
+                    key=f"failure-{job.id}",
+                    type="markdown",
+                    description=f"Why attempt {job.attempt} of job {job.id} failed",
+                    data=failure_page(job, job_url=app.links.of_job(job), run_url=url_for("flow-run", obj_id=run)),
+                    flow_run_id=run,
+                )
+            )
+
+
 class Progress:
     """A progress bar on the run's page, moved at most every two seconds: each move is a call to Prefect's API."""
 
@@ -117,4 +149,11 @@ def ornament() -> Iterator[None]:
     try:
         yield
     except (httpx.HTTPError, PrefectException, RuntimeError) as error:
-        get_run_logger().warning("artifact_not_shown: %s", error)
+        _logger().warning("artifact_not_shown: %s", error)
+
+
+def _logger() -> logging.Logger | logging.LoggerAdapter[logging.Logger]:
+    try:
+        return get_run_logger()
+    except MissingContextError:
+        return logging.getLogger(__name__)

@@ -31,8 +31,8 @@ CATALOGUE = {
     ),
     errors.StoreError.code: Entry(
         "The file store refused the files or broke off.",
-        "See whether the store has room and its address, bucket and credentials are right. What only broke off, the next "
-        "retry mends.",
+        "See whether the store has room and its address, bucket and credentials are right. What only broke off, "
+        "a retry mends.",
     ),
     errors.ContractViolation.code: Entry(
         "The rows or columns of the source do not keep what the dataset promises. Nothing was published.",

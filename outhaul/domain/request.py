@@ -113,9 +113,9 @@ class Sort(BaseModel):
     """One sort key; NULLs come last unless asked otherwise."""
 
     model_config = STRICT
-    column: str
-    descending: bool = False
-    nulls: Literal["first", "last"] = "last"
+    column: str = Field(description="Name of a column.")
+    descending: bool = Field(default=False, description="Largest first.")
+    nulls: Literal["first", "last"] = Field(default="last", description="Where rows without a value stand.")
 
 
 class Query(BaseModel):
@@ -209,7 +209,7 @@ def parse_request(raw: dict[str, Any]) -> ExportRequest:
     try:
         return ExportRequest.model_validate({**raw, "format": raw_format, "options": options, "query": query})
     except ValidationError as error:
-        raise _refusal(error) from None
+        raise refusal(error) from None
 
 
 def parse_query(raw: dict[str, Any]) -> Query:
@@ -218,7 +218,7 @@ def parse_query(raw: dict[str, Any]) -> Query:
     try:
         return Query.model_validate(raw)
     except ValidationError as error:
-        raise _refusal(error) from None
+        raise refusal(error) from None
 
 
 def parse_options(format_: Format, raw: dict[str, Any]) -> FormatOptions:
@@ -228,7 +228,7 @@ def parse_options(format_: Format, raw: dict[str, Any]) -> FormatOptions:
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        raise _refusal(error, prefix="options.") from None
+        raise refusal(error, prefix="options.") from None
 
 
 def parse_where(text: str) -> object:
@@ -265,7 +265,7 @@ def _check_shape(node: Any, path: str = "filters") -> None:
     try:
         Comparison.model_validate(node)
     except ValidationError as error:
-        raise _refusal(error, prefix=f"{path}.") from None
+        raise refusal(error, prefix=f"{path}.") from None
     return None
 
 
@@ -275,7 +275,8 @@ def _known_keys(raw: dict[str, Any], model: type[BaseModel], kind: str = "field"
             raise InvalidRequest(f"{prefix}{name}", unknown(kind, name, model.model_fields))
 
 
-def _refusal(error: ValidationError, prefix: str = "") -> InvalidRequest:
+def refusal(error: ValidationError, prefix: str = "") -> InvalidRequest:
+    """The first thing that a model found wrong, in plain words with its path."""
     first = error.errors(include_url=False)[0]
     path = prefix + ".".join(str(part) for part in first["loc"])
     message = str(first["msg"]).removeprefix("Value error, ")

@@ -85,6 +85,72 @@ def test_operators_are_told_by_a_block_and_of_pools_without_a_worker(prefect):
     assert done.stderr.startswith("outhaul: OUTHAUL_ALERT_BLOCK: Prefect has no block 'slack-webhook/none'")
 
 
+@pytest.fixture
+def ask(prefect):
+    """Makes a run of request-export by Prefect's API; the server of this module is set up by the test above."""
+    with httpx.Client(base_url=f"{prefect['PREFECT_API_URL']}/", trust_env=False) as api:
+        deployment = api.get("deployments/name/request-export/request-export").json()
+        yield lambda **given: api.post(f"deployments/{deployment['id']}/create_flow_run", json={"parameters": given})
+
+
+def test_the_form_is_stored(prefect):
+    url = f"{prefect['PREFECT_API_URL']}/deployments/name/request-export/request-export"
+    deployment = httpx.get(url, trust_env=False).json()
+    assert (deployment["work_pool_name"], deployment["schedules"]) == ("maintenance", [])
+    assert deployment["enforce_parameter_schema"]
+    schema = deployment["parameter_openapi_schema"]
+    assert schema["required"] == ["dataset", "tenant"]
+    fields = sorted(schema["properties"].values(), key=lambda field: field["position"])
+    assert [field["title"] for field in fields] == [
+        "dataset", "tenant", "format", "query", "recipients", "priority", "options",
+    ]  # fmt: skip
+    assert all(field["description"] for field in fields)
+    assert schema["properties"]["dataset"]["enum"] == ["flights", "flight_planes", "weather"]
+    choices = {name: schema["definitions"][name]["enum"] for name in ("Format", "Priority")}
+    assert choices == {"Format": ["csv", "json", "parquet"], "Priority": ["high", "normal", "low"]}
+    for name in ("QueryForm", "FilterForm", "OptionsForm", "Sort"):
+        assert schema["definitions"][name]["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "'dataset' is a required property"),
+        ({"dataset": "flightz"}, "'dataset'. Failure reason: 'flightz' is not one of ['flights', "),
+        ({"format": "xls"}, "'format'. Failure reason: 'xls' is not one of ['csv', 'json', 'parquet']"),
+        ({"query": {"limit": -1}}, "'query.limit'. Failure reason: -1 is less than the minimum of 0"),
+        ({"query": {"colums": ["dest"]}}, "('colums' was unexpected)"),
+        (
+            {"query": {"filters": [{"column": "dest", "op": "~"}]}},
+            "'query.filters[0].op'. Failure reason: '~' is not one",
+        ),
+        ({"options": {"csv": {"quote": "some"}}}, "'options.csv.quote'. Failure reason: 'some' is not one of"),
+        ({"options": {"csv": {"delimeter": ";"}}}, "('delimeter' was unexpected)"),
+    ],
+)
+def test_prefect_refuses_what_the_form_does_not_know(ask, given, words):
+    answer = ask(**({"dataset": "flights", "tenant": "UA"} | given if given else {}))
+    assert answer.status_code == 409
+    assert words in answer.json()["detail"]
+
+
+def test_prefect_takes_what_a_person_fills_in(ask):
+    filled = {
+        "query": {
+            "columns": ["flight", "dest"],
+            "filters": [
+                {"column": "dest", "op": "in", "value": ["ORD", "SFO"]},
+                {"column": "dep_delay", "op": ">", "value": 60.5},
+                {"column": "arr_delay", "op": "is_null"},
+            ],
+            "sort": [{"column": "dest", "descending": True, "nulls": "last"}],
+            "limit": 5,
+        },
+        "options": {"csv": {"excel": True, "guard_formulas": ["dest"]}},
+    }
+    assert ask(dataset="flights", tenant="UA", **filled).status_code == 201
+
+
 STALE = """
 import sys
 from datetime import UTC, datetime, timedelta
@@ -92,10 +158,18 @@ from prefect.client.orchestration import get_client
 from prefect.states import Pending, Running, Scheduled
 from outhaul.orchestrator import Orchestrator
 
+PARAMETERS = {
+    "export": {"job_id": "00000000-0000-0000-0000-000000000000"},
+    "request-export": {"dataset": "flights", "tenant": "UA"},
+}
 client, now = get_client(sync_client=True), datetime.now(UTC)
 names = ("export", "sweep", "deliver", "clean")
 deployments = {name: client.read_deployment_by_name(f"{name}/{name}").id for name in names}
 for name in ("sweep", "deliver", "clean"):
+=======
+names = ("export", "request-export", "sweep", "clean")
+deployments = {name: client.read_deployment_by_name(f"{name}/{name}").id for name in names}
+for name in ("sweep", "clean"):
     client.pause_deployment(deployments[name])
 for made in client.read_flow_runs():
     client.delete_flow_run(made.id)
@@ -104,8 +178,7 @@ def due(minutes):
     return Scheduled(scheduled_time=now + timedelta(minutes=minutes))
 
 def run(name, start, state=None):
-    parameters = {"job_id": "00000000-0000-0000-0000-000000000000"} if name == "export" else {}
-    made = client.create_flow_run_from_deployment(deployments[name], parameters=parameters, state=due(start))
+    made = client.create_flow_run_from_deployment(deployments[name], parameters=PARAMETERS.get(name), state=due(start))
     if state:
         client.set_flow_run_state(made.id, state, force=True)
     return made.id
@@ -114,6 +187,7 @@ runs = {
     "handed out": run("export", 0, Pending()), "handed out, too": run("sweep", 0, Pending()),
     "at work": run("export", 0, Running()), "late export": run("export", -9),
     "late": run("sweep", -5), "later": run("sweep", -4),
+    "asked": run("request-export", 0, Pending()), "asked late": run("request-export", -9),
     "lone": run("clean", -5), "due soon": run("sweep", 1),
 }
 print(Orchestrator().clear_stale(timedelta(hours=1)), Orchestrator().clear_stale(timedelta(0)))
@@ -124,9 +198,10 @@ print({name: client.read_flow_run(id).state.name for name, id in runs.items()})
 def test_runs_that_nobody_takes_further_are_ended(prefect):
     done = subprocess.run([sys.executable, "-c", STALE], env=prefect, check=True, capture_output=True, text=True)
     counts, states = done.stdout.splitlines()[-2:]
-    assert counts == "0 3"
+    assert counts == "0 4"
     assert literal_eval(states) == {
         "handed out": "Crashed", "handed out, too": "Crashed", "at work": "Running", "late export": "Scheduled",
+        "asked": "Crashed", "asked late": "Scheduled",
         "late": "Cancelled", "later": "Scheduled", "lone": "Scheduled", "due soon": "Scheduled",
     }  # fmt: skip
 
