@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 # A value for each parameter of each statement. Those that may be NULL are tried both ways.
 NIL = "00000000-0000-0000-0000-000000000000"
 VALUES: dict[str, tuple[Any, ...]] = {
-    "action": ("bench",), "actor": ("bench",), "after_at": (None, "2026-01-01T00:00:00Z"), "after_id": (NIL,),
+    "action": ("bench",), "actor": ("bench",), "again_s": (300.0,), "delivery_id": (NIL,), "held": (True,),
+    "key": ("orders store_error",), "kind": ("dead",), "last_at": ("2026-01-01T00:00:00Z",), "patience_s": (600.0,),
+    "quiet_s": (3600.0,), "seen": ("processing",), "after_at": (None, "2026-01-01T00:00:00Z"), "after_id": (NIL,),
     "answer": (200,), "attempt": (1,), "automatic": (False,), "automatic_only": (False,), "bound": (10_000,),
     "byte_count": (1,), "bytes": (1,), "code": ("x",), "count": (50,), "dataset": ("orders",), "delay_s": (30.0,),
     "description": ("x",), "detail": ("{}",), "detail_text": ("x",), "digits": ("0123abcd",), "enabled": (True,),

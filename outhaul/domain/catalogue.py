@@ -22,7 +22,7 @@ CATALOGUE = {
     ),
     errors.SourceError.code: Entry(
         "The source database refused the query or broke it off.",
-        "Read the detail of the job. A right, table or function that is missing has to be put right at the source; a "
+        "Read the detail of the job. A table, column or right that is missing has to be put back at the source; a "
         "query that ran out of time needs fewer rows, an index or a longer statement timeout of the dataset.",
     ),
     errors.SourceUnreachable.code: Entry(

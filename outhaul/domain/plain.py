@@ -23,7 +23,7 @@ def check_plain(value: Any, path: str = "", depth: int = 0) -> None:
             if "\x00" in value:
                 raise InvalidRequest(where, "holds a NUL character, which PostgreSQL cannot store")
             if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
-                raise InvalidRequest(where, "is not valid Unicode: it holds half of a surrogate pair")
+                raise InvalidRequest(where, "is not a text: it holds half of a surrogate pair")
         case float() if not math.isfinite(value):
             raise InvalidRequest(where, f"{value} is not a number that JSON knows")
         case dict() | list() if depth == MAX_DEPTH:

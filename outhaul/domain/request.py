@@ -194,7 +194,8 @@ def parse_request(raw: dict[str, Any]) -> ExportRequest:
     Raises:
         InvalidRequest: with the path of the first thing that is wrong and what would be right.
     """
-    check_plain(raw)
+    for name, value in raw.items():
+        check_plain(value, "" if name == "query" else name)  # a query's own paths begin with its parts
     _known_keys(raw, ExportRequest)
     for name in ("query", "options"):
         if not isinstance(raw.get(name) or {}, dict) or raw.get(name) == []:

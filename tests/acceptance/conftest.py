@@ -145,8 +145,21 @@ class Stack:
     def prefect(self, path: str, method: str = "", **body: Any) -> Any:
         """Ask Prefect's API; with a body, by POST."""
         url = f"http://127.0.0.1:{self.port}/api/{path}"
-        answer = httpx.request(method or ("POST" if body else "GET"), url, json=body or None).raise_for_status()
-        return answer.json() if answer.content else None
+        for _ in range(20):
+            answer = httpx.request(method or ("POST" if body else "GET"), url, json=body or None)
+            if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:  # what it says while its database is locked
+                break
+            sleep(0.5)
+        return answer.raise_for_status().json() if answer.content else None
+
+    def pages(self, run_id: Any, key: str) -> list[str]:
+        """What a run has left under a key, newest first; waits for it, since it comes a moment after the job's end."""
+        wanted = {"flow_run_id": {"any_": [str(run_id)]}, "key": {"any_": [key]}}
+        for _ in range(50):
+            if found := self.prefect("artifacts/filter", artifacts=wanted, sort="CREATED_DESC"):
+                return [artifact["data"] for artifact in found]
+            sleep(0.2)
+        return []
 
     def process_of_run(self, run_id: Any) -> psutil.Process | None:
         """The process that carries out a run; None until its worker has told Prefect, which the run may be ahead of."""

@@ -65,6 +65,14 @@ def test_a_killed_export_is_done_again(stack, slow):
     assert job["error_code"] == "worker_vanished"
     run = until(lambda: ended_run(stack, job))
     assert (run["run_count"], run["state"]["type"]) == (2, "COMPLETED")
+    (page,) = stack.pages(run["id"], f"failure-{job_id}")
+    assert "attempt 1 failed" in page
+    assert "worker_vanished: " in page
+    assert "this run starts again at " in page
+    artifacts = stack.prefect("artifacts/filter", artifacts={"flow_run_id": {"any_": [run["id"]]}}, sort="CREATED_DESC")
+    said = {artifact["description"]: artifact["data"] for artifact in artifacts if artifact["type"] == "progress"}
+    assert said["flights for UA, attempt 1"] < said["flights for UA, attempt 2"] == 100
+    assert f"Files of job {job_id}, attempt 2" in {artifact["description"] for artifact in artifacts}
 
 
 def ended_run(stack, job):

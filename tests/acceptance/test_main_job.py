@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import time
 
 import duckdb
 import polars as pl
@@ -183,9 +184,85 @@ def test_a_job_that_cannot_succeed_is_dead_at_once_and_says_why(stack, source):
     assert "no longer exists" in job["error_message"]
     assert not stack.path(f"UA/{job['id']}").exists()
     assert "seats" in job["error_detail"]
+    (page,) = stack.pages(job["prefect_flow_run_id"], f"failure-{job['id']}")
+    helps = "A table, column or right that is missing has to be put back at the source"
+    for words in ("source_error: ", "no longer exists", helps, f"`outhaul retry {job['id'][:8]}`", job["id"]):
+        assert words in page
+    assert helps in stack.run("job", job["id"]).stdout
     assert stack.run("retry", job["id"][:8]).stdout.endswith("generation 2\n")
     again = _wait(stack, job["id"])
     assert (again["status"], again["generation"], again["rows_written"]) == ("completed", 2, UNITED)
+
+
+def asked_from_prefect(stack, **parameters):
+    """Run the deployment by Prefect's API, as its form does, and wait for its end."""
+    deployment = stack.prefect("deployments/name/request-export/request-export")
+    made = stack.prefect(f"deployments/{deployment['id']}/create_flow_run", name="ada's flights", parameters=parameters)
+    return _ended(stack, made["id"])
+
+
+def test_a_person_asks_in_prefect(stack, source):
+    query = {
+        "columns": ["flight", "dest"],
+        "filters": [
+            {"column": "dest", "op": "in", "value": ["SFO", "LAX"]},
+            {"column": "flight", "op": "<", "value": 400},
+        ],
+        "where": '{"not": {"column": "origin", "op": "=", "value": "JFK"}}',
+        "sort": [{"column": "flight_id", "descending": False, "nulls": "last"}],
+    }
+    options = {"csv": {"delimiter": ";", "bom": False}, "json": {"layout": "lines"}}
+    run = asked_from_prefect(stack, dataset="flights", tenant="UA", query=query, options=options)
+    assert run["state"]["type"] == "COMPLETED", run["state"]["message"]
+    job = stack.json("jobs", "--count", "1")[0]
+    assert job["requested_by"] == "prefect ada's flights"
+    assert run["state"]["message"] == f"Job {job['id'][:8]} is queued."
+    (page,) = stack.pages(run["id"], f"request-{job['id']}")
+    job = _wait(stack, job["id"])
+    assert job["status"] == "completed"
+    for words in (job["id"], f"/runs/flow-run/{job['prefect_flow_run_id']})", f"/v1/exports/{job['id']}/files)"):
+        assert words in page
+    expected = source.execute(
+        "SELECT concat_ws(';', flight, dest) FROM flights WHERE carrier = 'UA' AND dest IN ('SFO', 'LAX')"
+        " AND flight < 400 AND origin <> 'JFK' ORDER BY flight_id"
+    ).fetchall()
+    lines = stack.path(job["files"][0]["s3_key"]).read_text().splitlines()
+    assert lines == ["flight;dest", *(line for (line,) in expected)]
+    assert len(lines) > 1
+    # What is started again in Prefect asks for nothing new.
+    stack.prefect(f"flow_runs/{run['id']}/set_state", state={"type": "SCHEDULED"}, force=True)
+    again = _ended(stack, run["id"])
+    assert (again["run_count"], again["state"]["message"]) == (2, f"Job {job['id'][:8]} is completed.")
+    assert stack.json("jobs", "--count", "1")[0]["id"] == job["id"]
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"tenant": "UAA"}, "'UAA' is not a known tenant. Did you mean 'UA'?"),
+        (
+            {"query": {"columns": ["dest", "orgin"]}},
+            "columns[1]: 'orgin' is not a known column. Did you mean 'origin'?",
+        ),
+        (
+            {"options": {"parquet": {"compression": "lz4"}}},
+            "options.parquet: compression is said, but the format is csv",
+        ),
+    ],
+)
+def test_what_is_refused_in_prefect_is_a_plain_state(stack, given, line):
+    before = len(stack.json("jobs", "--count", "1000"))
+    state = asked_from_prefect(stack, **{"dataset": "flights", "tenant": "UA", **given})["state"]
+    assert state["type"] == "FAILED"
+    assert state["message"].startswith(line)
+    assert "\n" not in state["message"]
+    assert len(stack.json("jobs", "--count", "1000")) == before
+
+
+def _ended(stack, run_id):
+    while (run := stack.prefect(f"flow_runs/{run_id}"))["state"]["type"] not in {"COMPLETED", "FAILED", "CRASHED"}:
+        time.sleep(0.2)
+    return run
 
 
 def _wait(stack, job_id):

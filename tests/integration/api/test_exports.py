@@ -55,7 +55,7 @@ def test_the_same_key_and_body_make_one_export_and_another_body_is_refused(clien
         ({"dataset": "flights", "query": []}, "query"),
         ({"dataset": "flights", "options": "x"}, "options"),
         ({"dataset": ["flights"]}, "dataset"),
-        ({"dataset": "flights", "query": {"columns": ["a\x00b"]}}, "query.columns[0]"),
+        ({"dataset": "flights", "query": {"columns": ["a\x00b"]}}, "columns[0]"),
         ({"dataset": "flights", "recipients": "a@example.com"}, "recipients"),
         ({"dataset": "flights", "idempotency_key": "k"}, "idempotency_key"),
         ({"dataset": "flights", "priority": None}, "priority"),
