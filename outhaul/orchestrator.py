@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from prefect.client.orchestration import SyncPrefectClient
-    from prefect.client.schemas.objects import FlowRun
+    from prefect.client.schemas.objects import FlowRun, State
 
     from outhaul.domain.job import Job
 
@@ -112,15 +112,26 @@ class Orchestrator:
         """End the runs that nobody will take further; returns how many.
 
         Those that a worker was handed more than ``age`` ago and never began: it died with them, and until they end they
-        take places in the pool. And all but the latest of each periodic flow's runs that are late by as much.
+        take places in the pool. Those that were to be cancelled as long ago: their process hears of it from the job's
+        row, but without their worker they stay Cancelling for ever. And all but the latest of each periodic flow's runs
+        that are late by as much.
         """
         from prefect.states import Cancelled, Crashed
 
         before = datetime.now(UTC) - age
+        ends: dict[str, State] = {
+            "PENDING": Crashed(message="No worker began it."),
+            "CANCELLING": Cancelled(message="No worker stopped it."),
+        }
         with _translated():
-            stuck = [run for run in self._runs(FLOWS, "PENDING") if run.state and run.state.timestamp < before]
-            for run in stuck:
-                self._client.set_flow_run_state(run.id, Crashed(message="No worker began it."), force=True)
+            stuck = [
+                (run.id, end)
+                for name, end in ends.items()
+                for run in self._runs(FLOWS, name)
+                if run.state and run.state.timestamp < before
+            ]
+            for run_id, end in stuck:
+                self._client.set_flow_run_state(run_id, end, force=True)
             late = [run for name in PERIODIC for run in self._runs([name], "SCHEDULED", before)[:-1]]
             for run in late:
                 self._client.set_flow_run_state(run.id, Cancelled(message="A later run does its work."))

@@ -155,7 +155,7 @@ STALE = """
 import sys
 from datetime import UTC, datetime, timedelta
 from prefect.client.orchestration import get_client
-from prefect.states import Pending, Running, Scheduled
+from prefect.states import Cancelling, Pending, Running, Scheduled
 from outhaul.orchestrator import Orchestrator
 
 PARAMETERS = {
@@ -177,14 +177,15 @@ for made in client.read_flow_runs():
 def due(minutes):
     return Scheduled(scheduled_time=now + timedelta(minutes=minutes))
 
-def run(name, start, state=None):
+def run(name, start, *states):
     made = client.create_flow_run_from_deployment(deployments[name], parameters=PARAMETERS.get(name), state=due(start))
-    if state:
+    for state in states:
         client.set_flow_run_state(made.id, state, force=True)
     return made.id
 
 runs = {
     "handed out": run("export", 0, Pending()), "handed out, too": run("sweep", 0, Pending()),
+    "told to stop": run("export", 0, Running(), Cancelling()),
     "at work": run("export", 0, Running()), "late export": run("export", -9),
     "late": run("sweep", -5), "later": run("sweep", -4),
     "asked": run("request-export", 0, Pending()), "asked late": run("request-export", -9),
@@ -198,10 +199,10 @@ print({name: client.read_flow_run(id).state.name for name, id in runs.items()})
 def test_runs_that_nobody_takes_further_are_ended(prefect):
     done = subprocess.run([sys.executable, "-c", STALE], env=prefect, check=True, capture_output=True, text=True)
     counts, states = done.stdout.splitlines()[-2:]
-    assert counts == "0 4"
+    assert counts == "0 5"
     assert literal_eval(states) == {
-        "handed out": "Crashed", "handed out, too": "Crashed", "at work": "Running", "late export": "Scheduled",
-        "asked": "Crashed", "asked late": "Scheduled",
+        "handed out": "Crashed", "handed out, too": "Crashed", "told to stop": "Cancelled",
+        "at work": "Running", "late export": "Scheduled", "asked": "Crashed", "asked late": "Scheduled",
         "late": "Cancelled", "later": "Scheduled", "lone": "Scheduled", "due soon": "Scheduled",
     }  # fmt: skip
 
