@@ -9,7 +9,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 from pydantic import WithJsonSchema
 
-from outhaul.domain.form import OptionsForm, QueryForm, read_options_form, read_query_form
+from outhaul.domain.form import OptionsForm, QueryForm
 from outhaul.domain.job import Format, Priority
 from outhaul.errors import OuthaulError
 from outhaul.wiring import outhaul
@@ -33,8 +33,7 @@ EVERYTHING = QueryForm()
 USUAL = OptionsForm()
 
 
-# Prefect's own check of the parameters would end the run with a message of many lines: they are read below.
-@flow(name="request-export", retries=0, persist_result=False, validate_parameters=False)
+@flow(name="request-export", retries=0, persist_result=False)
 def request_export(
     *,
     dataset: DatasetName,
@@ -63,10 +62,10 @@ def request_export(
             raw = {
                 "dataset": dataset,
                 "format": format,
-                "query": read_query_form(query),
+                "query": query.request(),
                 "recipients": recipients,
                 "priority": priority,
-                "options": read_options_form(format, options),
+                "options": options.request(format),
                 "idempotency_key": f"prefect run {this_run().id}",
             }
             job, _ = app.exports.request(raw, tenant=tenant, requested_by=asker())

@@ -6,13 +6,13 @@ it. So an option that equals its default counts as left alone; or else a preset 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, model_serializer
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_serializer, model_validator
 
 from outhaul.domain.job import Format
 from outhaul.domain.options import OPTIONS
-from outhaul.domain.request import Op, Sort, parse_where, refusal
+from outhaul.domain.request import Op, Sort, parse_where
 from outhaul.errors import InvalidRequest
 
 # One tab of the form each: the asker, not a guess, says whether 300 is a number or text.
@@ -52,6 +52,12 @@ class Form(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _empty(cls, raw: Any) -> Any:
+        """Prefect takes null for a field that may be left empty."""
+        return {name: value for name, value in raw.items() if value is not None} if isinstance(raw, dict) else raw
+
     @model_serializer(mode="wrap")
     def _said(self, dump: Any) -> dict[str, Any]:
         return {name: value for name, value in dump(self).items() if value is not None}
@@ -78,6 +84,15 @@ class QueryForm(Form):
     sort: list[Sort] = _field("What to sort by, the most important first. Empty: in no particular order.")
     limit: int = _field("At most so many rows. Empty: all.", ge=0)
 
+    def request(self) -> dict[str, Any]:
+        """The query of a request. Raises InvalidRequest for a ``where`` that is not JSON."""
+        query = self.model_dump(mode="json")
+        filters = query.pop("filters", [])
+        if where := query.pop("where", ""):
+            more = parse_where(where)
+            filters += more if isinstance(more, list) else [more]
+        return {**query, "columns": query.get("columns") or None, "filters": filters}
+
 
 class OptionsForm(Form):
     """Options of the format; those of the other formats are left alone."""
@@ -88,52 +103,25 @@ class OptionsForm(Form):
     )
     parquet: Annotated[dict[str, Any], WithJsonSchema(_options(Format.PARQUET))] = _field("For the format parquet.")
 
+    def request(self, format_: str) -> dict[str, Any]:
+        """The options of a request for files of this format.
 
-F = TypeVar("F", bound=Form)
-
-
-def read_query_form(raw: Any) -> dict[str, Any]:
-    """The query of a request, from that part of the form. Raises InvalidRequest."""
-    query = _read(QueryForm, raw, "query").model_dump(mode="json")
-    filters = query.pop("filters", [])
-    if where := query.pop("where", ""):
-        more = parse_where(where)
-        filters += more if isinstance(more, list) else [more]
-    return {**query, "columns": query.get("columns") or None, "filters": filters}
-
-
-def read_options_form(format_: str, raw: Any) -> dict[str, Any]:
-    """The options of a request, from that part of the form.
-
-    Raises:
-        InvalidRequest: also for an option of another format than the one that is asked for.
-    """
-    said = _read(OptionsForm, raw, "options").model_dump(mode="json", by_alias=True)
-    found = {name: _changed(Format(name), options) for name, options in said.items()}
-    for name, options in found.items():
-        if options and name != format_:
-            raise InvalidRequest(f"options.{name}", f"{', '.join(options)} is said, but the format is {format_}")
-    return found.get(format_, {})
-
-
-def _read(form: type[F], raw: Any, name: str) -> F:
-    try:
-        return form.model_validate(_without_nulls(raw))
-    except ValidationError as error:
-        raise refusal(error, prefix=f"{name}.") from None
-
-
-def _without_nulls(raw: Any) -> Any:
-    """Prefect takes null for a field that may be left empty."""
-    match raw:
-        case dict():
-            return {name: _without_nulls(value) for name, value in raw.items() if value is not None}
-        case list():
-            return [_without_nulls(item) for item in raw]
-        case _:
-            return raw
+        Raises:
+            InvalidRequest: for an option of another format.
+        """
+        said = self.model_dump(mode="json", by_alias=True)
+        found = {name: _changed(Format(name), options) for name, options in said.items()}
+        for name, options in found.items():
+            if options and name != format_:
+                raise InvalidRequest(f"options.{name}", f"{', '.join(options)} is said, but the format is {format_}")
+        return found.get(format_, {})
 
 
 def _changed(format_: Format, options: dict[str, Any]) -> dict[str, Any]:
-    fields = OPTIONS[format_].model_fields
-    return {name: value for name, value in options.items() if name not in fields or value != fields[name].default}
+    """Those that are neither empty nor what they are by default; unknown ones are left to the format to refuse."""
+    usual = {name: field.default for name, field in OPTIONS[format_].model_fields.items()}
+    return {
+        name: value
+        for name, value in options.items()
+        if value is not None and (name not in usual or value != usual[name])
+    }

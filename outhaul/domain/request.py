@@ -210,7 +210,7 @@ def parse_request(raw: dict[str, Any]) -> ExportRequest:
     try:
         return ExportRequest.model_validate({**raw, "format": raw_format, "options": options, "query": query})
     except ValidationError as error:
-        raise refusal(error) from None
+        raise _refusal(error) from None
 
 
 def parse_query(raw: dict[str, Any]) -> Query:
@@ -219,7 +219,7 @@ def parse_query(raw: dict[str, Any]) -> Query:
     try:
         return Query.model_validate(raw)
     except ValidationError as error:
-        raise refusal(error) from None
+        raise _refusal(error) from None
 
 
 def parse_options(format_: Format, raw: dict[str, Any]) -> FormatOptions:
@@ -229,7 +229,7 @@ def parse_options(format_: Format, raw: dict[str, Any]) -> FormatOptions:
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        raise refusal(error, prefix="options.") from None
+        raise _refusal(error, prefix="options.") from None
 
 
 def parse_where(text: str) -> object:
@@ -266,7 +266,7 @@ def _check_shape(node: Any, path: str = "filters") -> None:
     try:
         Comparison.model_validate(node)
     except ValidationError as error:
-        raise refusal(error, prefix=f"{path}.") from None
+        raise _refusal(error, prefix=f"{path}.") from None
     return None
 
 
@@ -276,8 +276,7 @@ def _known_keys(raw: dict[str, Any], model: type[BaseModel], kind: str = "field"
             raise InvalidRequest(f"{prefix}{name}", unknown(kind, name, model.model_fields))
 
 
-def refusal(error: ValidationError, prefix: str = "") -> InvalidRequest:
-    """The first thing that a model found wrong, in plain words with its path."""
+def _refusal(error: ValidationError, prefix: str = "") -> InvalidRequest:
     first = error.errors(include_url=False)[0]
     path = prefix + ".".join(str(part) for part in first["loc"])
     message = str(first["msg"]).removeprefix("Value error, ")
