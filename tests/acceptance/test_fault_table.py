@@ -20,6 +20,7 @@ import psycopg
 import pytest
 from conftest import Stack, prepare, until
 from fault_proxy import FaultProxy
+from mailbox_server import Mailbox, mail_server
 from s3_server import BUCKET
 
 from outhaul.store.s3 import S3Store
@@ -90,14 +91,20 @@ def s3(moto):
 
 
 @pytest.fixture(scope="module")
-def stack(s3):
+def box():
+    return Mailbox()
+
+
+@pytest.fixture(scope="module")
+def stack(s3, box):
     moto, proxy = s3
-    with TemporaryDirectory(prefix="outhaul-stack-") as folder:
+    with TemporaryDirectory(prefix="outhaul-stack-") as folder, mail_server(box) as mail:
         stack = Stack(Path(folder))
         environment = {**moto.environment, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{proxy.port}"}
         stack.up(
             OUTHAUL_STORE_URL=f"s3://{BUCKET}/{PREFIX}", OUTHAUL_RETRY_DELAYS="1,1,1", OUTHAUL_HEARTBEAT_SECONDS="1",
-            OUTHAUL_LEASE_SECONDS="15", **environment,
+            OUTHAUL_LEASE_SECONDS="15", OUTHAUL_MAIL_URL=f"smtp://{mail.host}:{mail.port}",
+            OUTHAUL_MAIL_FROM=mail.sender, **environment,
         )  # fmt: skip
         try:
             prepare(stack)
@@ -132,11 +139,12 @@ def victims(stack: Stack, victim: str, runs: set[str]) -> list[psutil.Process]:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("victim", [*VICTIMS[:3], pytest.param(VICTIMS[3], marks=MINUTES)])
-def test_whatever_is_killed_the_jobs_end_right(stack, s3, victim):
+def test_whatever_is_killed_the_jobs_end_right(stack, s3, box, victim):
     moto, proxy = s3
     gates = Gates(proxy, stack.source)
     gates.close()
-    ids = {tenant: stack.json("request", "flights", "--tenant", tenant, "--format", "json")["id"] for tenant in MOMENTS}
+    asked = ("request", "flights", "--format", "json", "--recipients", "ops@example.com")
+    ids = {tenant: stack.json(*asked, "--tenant", tenant)["id"] for tenant in MOMENTS}
     until(lambda: gates.waiting() == set(MOMENTS), 120)
     jobs = {tenant: stack.job(job_id) for tenant, job_id in ids.items()}
     assert {job["status"] for job in jobs.values()} == {"processing"}
@@ -152,6 +160,7 @@ def test_whatever_is_killed_the_jobs_end_right(stack, s3, victim):
         # What an earlier attempt had published goes a moment after the success is recorded.
         until(lambda job=job: is_alone(moto.client(), job), 30)
         assert_rows(moto.client(), job, stack.source)
+        assert_told_once(stack, box, job)
         TABLE[victim, MOMENTS[tenant]] = f"completed, attempt {job['attempt']}"
     print(f"{victim}: all ended after {monotonic() - started:.0f} s")
     assert_nothing_left(stack)
@@ -178,6 +187,15 @@ def assert_rows(client, job, source):
         ).fetchall()
     assert found == [row[0] for row in expected]
     assert job["rows_written"] == len(found)
+
+
+def assert_told_once(stack, box, job):
+    """One notice of its success stands in the outbox, and arrives."""
+    with psycopg.connect(stack.url) as connection:
+        notices = connection.execute("SELECT notice FROM deliveries WHERE job_id = %s", [job["id"]]).fetchall()
+    assert notices == [("export.completed",)]
+    link = f"/v1/exports/{job['id']}/files/0?"
+    until(lambda: any(link in letter.get_body(("plain",)).get_content() for letter in box.messages), 150)
 
 
 def assert_nothing_left(stack):
