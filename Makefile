@@ -12,6 +12,17 @@ ON_EACH_SERVER := tests/migration $(addprefix tests/integration/queue/test_,admi
 	types.py)
 LOCK := uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --output-file requirements.lock
 
+# Tests of the whole stack mostly wait for it, so the others run beside them; what they have said is shown at the end.
+STACK_LOG := .pytest_cache/acceptance.log
+define ALL_TESTS
+mkdir -p $(dir $(STACK_LOG)); \
+echo "tests/acceptance runs beside the rest and is shown after it; meanwhile: tail -f $(STACK_LOG)"; \
+$(PY) -m pytest -m "not by_hand" tests/acceptance >$(STACK_LOG) 2>&1 & stack=$$!; failed=0; \
+$(PY) -m pytest -m "not by_hand" --ignore tests/acceptance || failed=1; \
+OUTHAUL_TEST_PG=18 $(PY) -m pytest $(ON_EACH_SERVER) || failed=1; \
+wait $$stack || failed=1; cat $(STACK_LOG); exit $$failed
+endef
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up down test test-faults test-soak test-unit check bench fmt docs lock clean
 
@@ -41,8 +52,7 @@ down: setup ## Stop the stack
 	$(VENV)/bin/outhaul down
 
 test: setup ## Run all tests, some also on PostgreSQL 18; ARGS="-k name" chooses
-	$(PY) -m pytest -m "not by_hand" $(ARGS)
-	$(if $(ARGS),,OUTHAUL_TEST_PG=18 $(PY) -m pytest $(ON_EACH_SERVER))
+	$(if $(ARGS),$(PY) -m pytest -m "not by_hand" $(ARGS),@$(ALL_TESTS))
 
 test-faults: setup ## Kill each part of the stack at four moments of an export, and write the table in docs/reliability.md
 	OUTHAUL_RELIABILITY=docs/reliability.md $(PY) -m pytest -s tests/acceptance/test_fault_table.py
