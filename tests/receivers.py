@@ -39,8 +39,10 @@ class Receiver:
 
 
 @contextmanager
-def receiver(*answers: tuple[int, dict[str, str], bytes], tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
-    """An HTTP server; by default it answers 200."""
+def receiver(
+    *answers: tuple[int, dict[str, str], bytes], tls: ssl.SSLContext | None = None, port: int = 0
+) -> Iterator[Receiver]:
+    """An HTTP server, at a free port unless one is given; by default it answers 200."""
     box: list[Receiver] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -58,7 +60,7 @@ def receiver(*answers: tuple[int, dict[str, str], bytes], tls: ssl.SSLContext | 
         def log_message(self, *args):
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.handle_error = lambda *args: None  # clients that hang up are what is tested
     if tls:
         server.socket = tls.wrap_socket(server.socket, server_side=True)

@@ -139,6 +139,11 @@ class Stack:
         for log in sorted((self.home / "logs").glob("*.log")):
             yield log.name, "\n".join(log.read_text(errors="replace").splitlines()[-LOG_LINES:])
 
+    @property
+    def api_url(self) -> str:
+        """The HTTP API."""
+        return f"http://127.0.0.1:{self.api_port}"
+
     def path(self, key: str) -> Path:
         return self.home / "files" / key
 
@@ -168,11 +173,17 @@ class Stack:
 
 
 @pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
+def stack_env() -> dict[str, str]:
+    """A module's own settings."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def stack(stack_env: dict[str, str]) -> Iterator[Stack]:
     """A running stack for one module with the demo's data and tenants; retries come after a second."""
     with tempfile.TemporaryDirectory(prefix="outhaul-stack-") as folder:
         stack = Stack(Path(folder))
-        stack.up(OUTHAUL_RETRY_DELAYS="1,1,1", OUTHAUL_HEARTBEAT_SECONDS="1", OUTHAUL_LEASE_SECONDS="15")
+        stack.up(OUTHAUL_RETRY_DELAYS="1,1,1", OUTHAUL_HEARTBEAT_SECONDS="1", OUTHAUL_LEASE_SECONDS="15", **stack_env)
         try:
             prepare(stack)
             yield stack
