@@ -6,55 +6,30 @@ import re
 import socket
 import subprocess
 import sys
-import time
-from email import message_from_bytes, policy
 from pathlib import Path
 
 import httpx
 import psycopg
 import pytest
-from aiosmtpd.controller import Controller
+from conftest import until
+from mailbox_server import Mailbox, mail_server
 from receivers import receiver
 from standardwebhooks import Webhook
 
 DOCS = Path(__file__).parents[2] / "docs"
 UNITED = 58_665
 REFUSED = "nobody@lab.test"
-PATIENCE_S = 120
-
-
-class Mailbox:
-    """Takes mail for all but one."""
-
-    def __init__(self):
-        self.got = {}
-
-    async def handle_RCPT(self, server, session, envelope, address, options):  # noqa: N802
-        if address == REFUSED:
-            return "550 no such user"
-        envelope.rcpt_tos.append(address)
-        return "250 OK"
-
-    async def handle_DATA(self, server, session, envelope):  # noqa: N802
-        for address in envelope.rcpt_tos:
-            self.got[address] = message_from_bytes(envelope.content, policy=policy.default)
-        return "250 OK"
 
 
 @pytest.fixture(scope="module")
-def mailbox():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    controller = Controller(Mailbox(), hostname="127.0.0.1", port=port)
-    controller.start()
-    yield controller
-    controller.stop()
+def box():
+    return Mailbox(refusals={REFUSED: "550 no such user"})
 
 
 @pytest.fixture(scope="module")
-def stack_env(mailbox):
-    return {"OUTHAUL_WEBHOOK_ALLOW": "127.0.0.1/32", "OUTHAUL_MAIL_URL": f"smtp://127.0.0.1:{mailbox.port}"}
+def stack_env(box):
+    with mail_server(box) as mail:
+        yield {"OUTHAUL_WEBHOOK_ALLOW": "127.0.0.1/32", "OUTHAUL_MAIL_URL": f"smtp://{mail.host}:{mail.port}"}
 
 
 @pytest.fixture(scope="module")
@@ -64,15 +39,6 @@ def api(stack):
         yield client
 
 
-def until(ask, what):
-    """Ask until there is an answer."""
-    end = time.monotonic() + PATIENCE_S
-    while not (answer := ask()):
-        assert time.monotonic() < end, what
-        time.sleep(0.2)
-    return answer
-
-
 def deliveries(api, job_id):
     """The export's notices, once each was tried."""
 
@@ -80,7 +46,7 @@ def deliveries(api, job_id):
         found = api.get(f"/v1/exports/{job_id}/deliveries").json()
         return found if found and all(one["tries"] for one in found) else None
 
-    return until(tried, "no notice was tried")
+    return until(tried)
 
 
 def test_the_examples_of_the_manual_run_and_the_file_equals_the_table(stack, tmp_path):
@@ -117,17 +83,14 @@ def test_the_examples_of_the_manual_run_and_the_file_equals_the_table(stack, tmp
     assert sorted(found[1:]) == sorted(expected[1:])
 
 
-def test_a_recipient_that_the_mail_server_refuses_stops_no_other(api, mailbox):
+def test_a_recipient_that_the_mail_server_refuses_stops_no_other(api, box):
     body = {"dataset": "weather", "query": {"limit": 5}, "recipients": f"{REFUSED}, data@lab.test"}
     job_id = api.post("/v1/exports", json=body).raise_for_status().json()["id"]
     told = {one["recipient"]: one for one in deliveries(api, job_id)}
     assert {name: one["status"] for name, one in told.items()} == {REFUSED: "dead", "data@lab.test": "delivered"}
     assert told[REFUSED]["tries"][0]["answer"] == 550
-    (text,) = (
-        part.get_content()
-        for part in mailbox.handler.got["data@lab.test"].walk()
-        if part.get_content_type() == "text/plain"
-    )
+    (message,) = [message for message in box.messages if message["To"] == "data@lab.test"]
+    text = message.get_body(("plain",)).get_content()
     link = re.search(r"http://\S+", text)[0]
     assert len(httpx.get(link).raise_for_status().text.splitlines()) == 6, "needs no key"
 
@@ -146,9 +109,9 @@ def test_a_receiver_that_is_down_gets_its_webhook_later(api, stack):
         stack.prefect(
             f"deployments/{deployment}/create_flow_run", name="at once"
         )  # it may be early; one comes each minute
-        until(lambda: up.seen, "no webhook came")
+        until(lambda: up.seen)
         got = up.seen[0]
     document = Webhook(hook["secret"]).verify(got.body, got.headers)
     assert (document["type"], document["data"]["id"]) == ("export.completed", job_id)
-    assert until(lambda: deliveries(api, job_id)[0]["status"] == "delivered", "it is not in the log")
+    until(lambda: deliveries(api, job_id)[0]["status"] == "delivered")
     api.delete(f"/v1/webhooks/{hook['id']}")
