@@ -272,7 +272,7 @@ class App:
         """The files of jobs."""
         from outhaul.service.downloads import Downloads
 
-        return Downloads(self.insights, lambda: self.files, self.links)
+        return Downloads(self.insights, self.tenants, lambda: self.files, self.links)
 
     def ready(self) -> None:
         """See whether the queue's database answers with this release's schema. Raises Unavailable."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from outhaul.service.links import Links
     from outhaul.store.files import FileStore
     from outhaul.store.insights import Insights
+    from outhaul.store.tenants import TenantStore
 
 # A link into the store is used at once: it is signed when someone opens ours.
 SIGNED_FOR = timedelta(minutes=15)
@@ -44,11 +45,12 @@ class Download:
 class Downloads:
     """Files of jobs.
 
-    Methods raise NotFound for a file that never was, Refused for a job that has none yet, Gone for one that retention
-    has removed, StoreError or Unavailable when store or database do not answer.
+    Methods raise NotFound for a file that never was, Refused for a job that has none yet or a tenant that may have
+    none, Gone for one that retention has removed, StoreError or Unavailable when store or database do not answer.
     """
 
     insights: Insights
+    tenants: TenantStore
     files: Callable[[], FileStore]
     links: Links
 
@@ -60,6 +62,8 @@ class Downloads:
 
     def open(self, job: Job, part: int, life: timedelta = SIGNED_FOR) -> Download:
         """Where the bytes of one file are."""
+        if not self.tenants.get(job.tenant).export_enabled:
+            raise Refused(f"tenant: exports are disabled for {job.tenant!r}, and so are their files")
         found = [file for file, _ in self.of_job(job) if file.part == part]
         if not found:
             raise NotFound(f"job {job.short_id} has no file {part}")

@@ -1,5 +1,6 @@
 """Two tenants, one API: nothing of the one exists for the other."""
 
+import httpx
 import pytest
 
 from api.app import app
@@ -45,3 +46,24 @@ def test_lists_hold_ones_own_only(client, theirs, path):
     assert other in ([], {"exports": [], "next_cursor": None})
     assert str(theirs["job_id"]) in client("UA").get(path).text or path == "/v1/webhooks"
     assert client(None).get("/v1/webhooks").status_code == 422
+
+
+def test_case_52_a_tenant_that_was_disabled_gets_nothing_more_and_is_revived_as_a_whole(client, oh, done, url):
+    job = done("UA")
+    link = oh.links.of_file(job, 0).replace(oh.api_url, url)
+    admitted, _ = oh.exports.request({"dataset": "flights"}, tenant="UA", requested_by="test")
+    while (admitted := oh.jobs.get(admitted.id)).prefect_flow_run_id is None:
+        oh.dispatcher.dispatch(actor="test")
+
+    def claim():
+        run = admitted.prefect_flow_run_id
+        return oh.worker.claim(admitted.id, admitted.generation, owner="r/1", flow_run_id=run)
+
+    oh.tenants.set("UA", export_enabled=False)
+    assert httpx.get(link).status_code == 409, "rights are looked at when a link is opened"
+    assert "exports are disabled for 'UA'" in client("UA").get(f"/v1/exports/{job.id}/files/0").json()["detail"]
+    assert client("UA").post("/v1/exports", json={"dataset": "flights"}).status_code == 409
+    assert claim() is None, "and when a worker begins"
+    oh.tenants.set("UA", export_enabled=True)
+    assert httpx.get(link).status_code == 200
+    assert claim() is not None
