@@ -163,13 +163,9 @@ PARAMETERS = {
     "request-export": {"dataset": "flights", "tenant": "UA"},
 }
 client, now = get_client(sync_client=True), datetime.now(UTC)
-names = ("export", "sweep", "deliver", "clean")
+names = ("export", "request-export", "sweep", "deliver", "clean")
 deployments = {name: client.read_deployment_by_name(f"{name}/{name}").id for name in names}
 for name in ("sweep", "deliver", "clean"):
-=======
-names = ("export", "request-export", "sweep", "clean")
-deployments = {name: client.read_deployment_by_name(f"{name}/{name}").id for name in names}
-for name in ("sweep", "clean"):
     client.pause_deployment(deployments[name])
 for made in client.read_flow_runs():
     client.delete_flow_run(made.id)
