@@ -119,7 +119,8 @@ def test_case_58_memory_does_not_grow_with_the_rows(start, active, tmp_path, end
         assert_whole(to, count)
         peaks.append(copied["peak_rss_bytes"])
     assert max(peaks) < BOUND
-    assert peaks[1] < 1.2 * peaks[0], "four times the rows must not need more memory, but for some noise"
+    # The same export peaks up to 80 MB apart, as its threads happen to meet. Rows that stayed would show in full.
+    assert peaks[1] - peaks[0] < (MANY - FEW) * 256 // 2, "four times the rows must not need more memory"
     if ending == "parquet":
         metadata = pq.ParquetFile(to).metadata
         sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
